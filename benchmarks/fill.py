@@ -44,6 +44,7 @@ BESIDE = {
     "MB-HAC, 2,000": "MB-HAC, a buffer of 2,000",
     "BIRCH": "BIRCH",
     "PERCH": "PERCH",
+    "SCC": "SCC",
 }
 
 
@@ -64,19 +65,10 @@ def speed_notes() -> str:
         f"HAC takes {hac['memory'] / 1e9:.1f} GB at 20,000 points and does not fit in memory beyond. At 100,000 points"
         f" grinch takes {grinch['memory'] / 1e6:.0f} MB besides the points, and 1,000 points are inserted in"
         f" {changes['insert']:.2f} s and removed in {changes['remove']:.2f} s. The first fit compiles for some"
-        f" {results['start_up']['cold_compile_s']:.0f} s, once.\n"
-    )
-
-
-def linkage_speed() -> str:
-    rows = read("results.json")["linkages"]
-    header = ["", "points", "points per second", "scores per point"]
-    return table(
-        header,
-        (
-            [name, f"{row['n']:,.0f}", f"{row['points_per_s']:,.0f}", f"{row['scores_per_point']:.0f}"]
-            for name, row in rows.items()
-        ),
+        f" {results['start_up']['cold_compile_s']:.0f} s, once."
+        + " PERCH and SCC were measured later, on a busy machine: their seconds are too high."
+        * ("perch" in results.get("measured_later", ()))
+        + "\n"
     )
 
 
@@ -89,6 +81,17 @@ def targets() -> str:
             for name, row in rows.items()
         ),
     )
+
+
+def tree_part() -> str:
+    stages = ("rotate", "graft", "restructure", "upkeep", "rest")
+    cells = []
+    for n, rows in read("results.json")["tree_part"].items():
+        for name, row in rows.items():
+            parts = [f"{row['us_' + stage]:.1f}" for stage in stages]
+            counts = [f"{row['scores_per_insert']:.0f}", f"{row['merges_per_insert']:.0f}"]
+            cells.append([f"{int(n):,}, {name}", f"{row['us_per_insert']:.1f}", *parts, *counts])
+    return table(["points, settings", "total", *stages, "scores", "merges"], cells)
 
 
 # From search.json ---------------------------------------------------------------------------------------------------
@@ -105,10 +108,6 @@ def _mixtures(show: Callable[[Mapping[str, float]], str], names: Sequence[str]) 
         found = [results.get(f"mixture, {n}, {d}, {name}") for name in names]
         rows.append([f"{n:,} × {d}", *(show(row) if row else "–" for row in found)])
     return table(["points × dimensions", *(SEARCHES[name] for name in names)], rows)
-
-
-def search() -> str:
-    return _mixtures(_search_and_purity, ["exact", "cells"]).replace("| cells |", "| index |")
 
 
 def search_mixture() -> str:
@@ -347,16 +346,12 @@ def authors() -> str:
     return table(["", *SYSTEMS.values()], cells)
 
 
-def block_size() -> str:
-    rows = read("experiments/block-size.json")["rows"]
-    columns = ("Grinch (s)", "HAC (s)", "HAC / Grinch", "Grinch F1", "HAC F1")
-    cells = ([f"{row['records']:,}", *(f"{row[column]:g}" for column in columns)] for row in rows)
-    return table(["records", "Grinch, CPU seconds", "HAC, CPU seconds", "ratio", "F1 of Grinch", "F1 of HAC"], cells)
-
-
 # --------------------------------------------------------------------------------------------------------------------
 
 # From cuts.json -----------------------------------------------------------------------------------------------------
+
+
+CUTTERS = ("HDBSCAN", "EVoC", "PLSCAN", "default", "refined")
 
 
 def _cut_rows(names: Sequence[str]) -> str:
@@ -365,7 +360,7 @@ def _cut_rows(names: Sequence[str]) -> str:
     for name in names:
         if name in results:
             one = results[name]
-            found = [one[method].get("ari") for method in ("HDBSCAN", "EVoC", "PLSCAN", "default", "refined")]
+            found = [one[method].get("ari") for method in CUTTERS]
             others = [one["refined"]["best layer"], one["refined"]["best cut"]]
             cells = ["–" if value is None else share(value) for value in (*found, *others)]
             rows.append([name.replace("_", " "), f"{one['classes']:,}", *cells])
@@ -383,35 +378,29 @@ def _cut_rows(names: Sequence[str]) -> str:
     return table(header, rows)
 
 
-def cuts() -> str:
-    """The ten sets of the tables of cuts, and their means."""
+def _cut_means(names: Sequence[str]) -> list[str]:
     results = read("cuts.json")
-    means = []
-    for method in ("HDBSCAN", "EVoC", "PLSCAN", "default", "refined"):
-        found = [results[name][method].get("ari", 0.0) for name in sets.CUT_SETS if name in results]
-        means.append(f"{method} {share(sum(found) / len(found))}")
-    best = [results[name]["refined"]["best cut"] for name in sets.CUT_SETS if name in results]
-    return (
-        _cut_rows(sets.CUT_SETS)
-        + f"\nMeans of the ten: {', '.join(means)}; the best cut of the refined trees, by labels,"
-        f" {share(sum(best) / len(best))}.\n"
-    )
+    of_sets = ([results[name][method].get("ari", 0.0) for name in names if name in results] for method in CUTTERS)
+    return [share(sum(found) / len(found)) for found in of_sets]
 
 
-def _cut_means(names: Sequence[str]) -> str:
-    results, means = read("cuts.json"), []
-    for method in ("HDBSCAN", "EVoC", "PLSCAN", "default", "refined"):
-        found = [results[name][method].get("ari", 0.0) for name in names if name in results]
-        means.append(f"{method} {share(sum(found) / len(found))}")
-    return f"\nMeans: {', '.join(means)}.\n"
+def _means_line(names: Sequence[str]) -> str:
+    means = zip(CUTTERS, _cut_means(names), strict=True)
+    return f"\nMeans: {', '.join(f'{method} {mean}' for method, mean in means)}.\n"
+
+
+def cuts_means() -> str:
+    halves = {"used to choose the rule": sets.CHOOSING, "not used": sets.REPORTING}
+    cells = [[f"{len(names)} sets {title}", *_cut_means(names)] for title, names in halves.items()]
+    return table(["mean adjusted Rand index", *CUTTERS[:3], "Grinch", "Grinch, refined"], cells)
 
 
 def cuts_choosing() -> str:
-    return _cut_rows(sets.CHOOSING) + _cut_means(sets.CHOOSING)
+    return _cut_rows(sets.CHOOSING) + _means_line(sets.CHOOSING)
 
 
 def cuts_reporting() -> str:
-    return _cut_rows(sets.REPORTING) + _cut_means(sets.REPORTING)
+    return _cut_rows(sets.REPORTING) + _means_line(sets.REPORTING)
 
 
 # From defaults.json -------------------------------------------------------------------------------------------------
@@ -615,8 +604,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "explorer": explorer,
     "speed-notes": speed_notes,
-    "linkage-speed": linkage_speed,
-    "search": search,
+    "tree-part": tree_part,
     "search-mixture": search_mixture,
     "search-stalls": search_stalls,
     "search-recall": search_recall,
@@ -636,8 +624,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "linkage-choice": linkage_choice,
     "hint-loss": hint_loss,
     "authors": authors,
-    "block-size": block_size,
-    "cuts": cuts,
+    "cuts-means": cuts_means,
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,
     "defaults": defaults,

@@ -3,7 +3,7 @@
     GRINCH_DATA=folder python benchmarks/hints.py     (20 minutes; without a folder, scikit-learn's sets only)
 
 Every set counts as it is read, centred, and with all columns standardised. Writes benchmarks/hints.json, from which
-benchmarks/page.py fills the tables of docs/linkages.md.
+benchmarks/page.py fills the tables of docs/linkages.md and docs/development/linkages.md.
 """
 
 from __future__ import annotations

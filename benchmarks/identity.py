@@ -60,7 +60,8 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
     before = {name: (tracking.labels(name), own(model, **given)) for name, given in how.items()}
     for day, part in enumerate(parts[1:], 2):
         model.partial_fit(X[part])
-        changes = tracking.commit(day)
+        # Followed, and not made again.
+        changes = tracking.commit(day, {})
         for name, given in how.items():
             labels, numbers = tracking.labels(name), own(model, **given)
             old, old_numbers = before[name]
@@ -81,7 +82,7 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
                 row["ari_classes_fresh"] = float(adjusted_rand_score(y[:n], numbers))
                 row["n_clusters_fresh"] = len(np.unique(numbers))
                 row["ari_with_fresh"] = float(adjusted_rand_score(labels, numbers))
-                row["drift"] = tracking[name].drift.share
+                row["drift"] = tracking[name].drift.changed / max(tracking[name].drift.points, 1)
             rows[name].append(row)
             before[name] = labels, numbers
     return {"cuts": rows, "one_removed": one_removed(tracking, seed)}
@@ -105,7 +106,7 @@ def one_removed(tracking: ClusterTracking, seed: int, times: int = 20) -> dict[s
         before = {name: (tracking.labels(name), own(model, **_how(tracking, name))) for name in tracking.names}
         at = int(rng.integers(len(ids)))
         model.remove([int(ids[at])])
-        tracking.commit(100 + i)
+        tracking.commit(100 + i, {})
         for name, (labels, numbers) in before.items():
             old, now = np.delete(labels, at), tracking.labels(name)
             is_steady = steady(old, now)
@@ -142,7 +143,7 @@ def times(n: int = 100_000, commits: int = 60) -> dict[str, Any]:
             begin = time.perf_counter()
             model.partial_fit(X[at : at + 100])
             middle, used = time.perf_counter(), time.thread_time()
-            changes = len(tracking.commit(version))
+            changes = len(tracking.commit(version, {}))
             taken.append((time.perf_counter() - middle, time.thread_time() - used))
             inserted.append(middle - begin)
         # The first ones compile.

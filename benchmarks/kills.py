@@ -3,12 +3,13 @@
     python benchmarks/kills.py                    500 kills (some minutes); writes benchmarks/kills.json
     python benchmarks/kills.py --kills 50 --seed 7
 
-A writer process inserts, removes, updates, refines, takes snapshots, names clusters, cuts again and compacts. It is
-killed with SIGKILL: by a timer from outside, or by itself before, after or in the middle of a call of the system on
-which durability rests. In half of the latter the power goes as well: what was written and not synced is lost. Then
-the folder is opened by another process. All that was acknowledged must be there, ``check()`` must pass, and version,
-ids, vectors, payload, tree, labels, names and changes must be those of a twin that was never killed; the operation
-that was not acknowledged is there as a whole or not at all. Then the next writer goes on in the same folder.
+A writer process inserts, removes, updates, refines, takes snapshots, names clusters, cuts again (by itself, too: half
+of the cuts that it adds are automatic) and compacts. It is killed with SIGKILL: by a timer from outside, or by itself
+before, after or in the middle of a call of the system on which durability rests. In half of the latter the power goes
+as well: what was written and not synced is lost. Then the folder is opened by another process. All that was
+acknowledged must be there, ``check()`` must pass, and version, ids, vectors, payload, tree, labels, names and changes
+must be those of a twin that was never killed; the operation that was not acknowledged is there as a whole or not at
+all. Then the next writer goes on in the same folder.
 
 All processes are forks of one that has imported and compiled everything.
 """
@@ -105,12 +106,14 @@ def operate(store: Any, seed: int, k: int) -> None:
     elif kind == "refine":
         store.refine()
     elif kind == "recut":
-        store.recut()
+        store.recut("automatic" if "automatic" in store.cuts() else "default")
     elif kind == "cut":
-        if "fine" in store.cuts():
-            store.drop_cut("fine")
+        # Every other one automatic: that is made again and again.
+        name, how = ("fine", {"n_clusters": 20}) if k % 2 else ("automatic", {})
+        if name in store.cuts():
+            store.drop_cut(name)
         else:
-            store.add_cut("fine", n_clusters=20)
+            store.add_cut(name, **how)
     else:
         getattr(store, kind)()
 
@@ -322,6 +325,10 @@ class Twin:
     def state(self) -> dict[str, Any]:
         return dict(self._ask("state"))
 
+    def reopen(self) -> None:
+        """Close it and open it again: what is due is done."""
+        self._ask("reopen")
+
     def close(self) -> None:
         self._pipe.send(None)
         os.waitpid(self._pid, 0)
@@ -339,7 +346,10 @@ class Twin:
         store = open_store(folder, **SETTINGS)
         while (what := pipe.recv()) is not None:
             try:
-                if what != "state":
+                if what == "reopen":
+                    store.close()
+                    store = open_store(folder, **SETTINGS)
+                elif what != "state":
                     operate(store, seed, what)
                 pipe.send(state_of(store) if what == "state" else store.version)
             except Exception:
@@ -460,11 +470,15 @@ class Life:
             self.k = number + 1
             if (expected := self.twin.apply(number)) != version:
                 return "", f"operation {number} made version {version}; its twin is at {expected}"
-        return kind_of(self.seed, self.k), self._compare(how)
+        # At first there may be no store to read yet.
+        how = how if self.k else "writer"
+        wrong = self._compare(how)
+        if how == "writer":
+            self.twin.reopen()
+        return kind_of(self.seed, self.k), wrong
 
     def _compare(self, how: str) -> str | None:
-        # At first there may be no store to read yet.
-        state = look(self.folder, how if self.k else "writer")
+        state = look(self.folder, how)
         before = after = self.twin.state()
         if state == before:
             return None

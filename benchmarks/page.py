@@ -18,30 +18,31 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 
 INTRODUCTION = """# Benchmarks
 
-Speed, memory and quality of grinch beside what you might use instead. `make bench` measures all of it in one run and
-writes this page; the raw figures are in [benchmarks/results.json](../benchmarks/results.json). This run: {cores} cores,
-Python {python}, grinch {version}. To compare the systems on your own data: `grinch compare FILE --label COLUMN`.
+Speed, memory and quality of grinch beside the alternatives. `make bench` measures all of it in one run and writes this
+page; the raw figures are in [benchmarks/results.json](../benchmarks/results.json). This run: {cores} cores, Python
+{python}, grinch {version}. To compare the systems on your own data: `grinch compare FILE --label COLUMN`.
 
-**Age.** The tables of systems, memory and the tree part are of 0.1.0 as it was released: since then the default mode
-and the search changed, and "grinch, index" was an index of usearch. Newer figures: [scale](development/scale.md),
-[settings](settings.md#quality-and-time).
-
-**Data.** Mixtures of 1,000 Gaussians in 64 dimensions with unequal sizes and noise
-(`grinch.datasets.gaussian_mixture`). On twenty data sets: [settings](settings.md#quality-and-time).
-
-**Systems.** Each runs in its own process, with average linkage under cosine unless the row says otherwise (PERCH and
-BIRCH: Euclidean distance of unit vectors). Grinch, Rotate and Online are means over three shuffled orders.
-
-**Columns.** *Dendrogram purity*: take two points of one class and the smallest group of the tree that holds both; the
-mean share of their class in that group. *Best F1*: the pairwise F1 of the best flat clusters the tree contains, given
-the labels (Genie: of its 1,000 clusters). *MB*: peak memory of the fit, besides the points.
-
-**Left out.** HAC beyond 20,000 points: all pairs do not fit in memory. PERCH beyond 20,000 points: where classes
-overlap its trees become thousands of levels deep, and an insert walks through all of them.
+- **Version.** The tables of systems are of 0.1.0 as it was released; since then the default mode and the search
+  changed, and "grinch, index" was an index of usearch. Newer figures: [settings](settings.md#quality-and-time),
+  [scale](development/scale.md).
+- **Data.** Mixtures of 1,000 Gaussians in 64 dimensions with unequal sizes and noise
+  (`grinch.datasets.gaussian_mixture`).
+- **Systems.** Each runs in its own process, with average linkage under cosine unless the row says otherwise (PERCH and
+  BIRCH: Euclidean distance of unit vectors). Grinch, Rotate and Online are means over three shuffled orders.
+- **Dendrogram purity.** For two points of one class, take the smallest group of the tree that contains both: the mean
+  share of their class in that group, over all such pairs.
+- **Best F1.** The pairwise F1 of the best flat clusters in the tree, given the labels (Genie: of its 1,000 clusters).
+- **MB.** Peak memory of the fit, besides the points.
+- **Not run.** HAC beyond 20,000 points: all pairs do not fit in memory.
 """
 
 
 def systems(results: dict[str, Any]) -> Iterable[str]:
+    if "perch" in results.get("measured_later", ()):
+        yield (
+            "PERCH, SCC, Affinity and reciprocal nearest neighbours were measured after the rest, on a busy machine:"
+            " their seconds are too high.\n"
+        )
     for n, rows in results["systems"].items():
         yield f"## {int(n):,} points\n"
         cells = []
@@ -58,8 +59,8 @@ def systems(results: dict[str, Any]) -> Iterable[str]:
 def routines(results: dict[str, Any]) -> Iterable[str]:
     yield "## HAC and PERCH: our implementations\n"
     yield (
-        "Four ways to the same HAC tree (20,000 points, average linkage under cosine). `HAC` calls scipy for the"
-        " linkages that scipy knows, uses the heap for any other, and the chain with `lean=True`.\n"
+        "Four implementations of HAC with the same tree (20,000 points, average linkage under cosine). `HAC` calls"
+        " scipy for the linkages that scipy knows, uses the heap for any other, and the chain with `lean=True`.\n"
     )
     yield table(["", "seconds"], [[name, f"{row['seconds']:.1f}"] for name, row in results["hac_routines"].items()])
     perch = results["perch"]
@@ -68,22 +69,6 @@ def routines(results: dict[str, Any]) -> Iterable[str]:
         f" {perch['depth']:,.0f} levels deep). A direct port in Python with numpy (benchmarks/perch_port.py) takes"
         f" {perch['us_plain']:,.0f} µs, {perch['ratio']:.0f} times as long.\n"
     )
-
-
-def tree_part(results: dict[str, Any]) -> Iterable[str]:
-    yield "## Where an insert spends its time\n"
-    yield (
-        "Microseconds per insert on one core, without the neighbour search. *Upkeep* merges the summaries of nodes;"
-        " *scores* and *merges* count calls of the linkage per insert.\n"
-    )
-    stages = ("rotate", "graft", "restructure", "upkeep", "rest")
-    cells = []
-    for n, rows in results["tree_part"].items():
-        for name, row in rows.items():
-            parts = [f"{row['us_' + stage]:.1f}" for stage in stages]
-            counts = [f"{row['scores_per_insert']:.0f}", f"{row['merges_per_insert']:.0f}"]
-            cells.append([f"{int(n):,}, {name}", f"{row['us_per_insert']:.1f}", *parts, *counts])
-    yield table(["points, settings", "total", *stages, "scores", "merges"], cells)
 
 
 def linkages(results: dict[str, Any]) -> Iterable[str]:
@@ -148,7 +133,7 @@ def start_up(results: dict[str, Any]) -> Iterable[str]:
 def text(results: dict[str, Any]) -> str:
     machine = results["machine"]
     parts = [INTRODUCTION.format(**machine), *([machine["note"] + "\n"] if "note" in machine else [])]
-    for section in (systems, routines, tree_part, linkages, changes, start_up):
+    for section in (systems, routines, linkages, changes, start_up):
         parts += section(results)
     return "\n".join(parts)
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
-# As in grinch.Perch: up to this many leaves of a node are looked at.
+# As in grinch.Perch: a node of up to this many leaves is as many points, a larger one its box.
 EXACT_LEAVES = 16
 
 
@@ -26,44 +26,33 @@ class Node:
         a, b = self.children
         self.low, self.high = np.minimum(a.low, b.low), np.maximum(a.high, b.high)
 
-    def some_leaves(self) -> Vector:
-        """Leaves from all over the subtree: breadth first, then down the left side."""
-        found = [self]
-        grew = True
-        while grew and len(found) < EXACT_LEAVES:
-            grew = False
-            for i in range(len(found)):
-                if found[i].children and len(found) < EXACT_LEAVES:
-                    found[i], right = found[i].children
-                    found.append(right)
-                    grew = True
-        points = []
-        for node in found:
-            while node.children:
-                node = node.children[0]
-            points.append(node.point)
-        return np.array(points)
+    def parts(self) -> tuple[Vector, Vector]:
+        """Lowest and highest corners: of each point, or of the box."""
+        found: list[Vector] = []
+        waiting = [self]
+        while waiting and len(found) <= EXACT_LEAVES:
+            node = waiting.pop()
+            if node.point is None:
+                waiting += node.children
+            else:
+                found.append(node.point)
+        if waiting or len(found) > EXACT_LEAVES:
+            return self.low[None], self.high[None]
+        return np.array(found), np.array(found)
 
 
-def gap(a: Node, b: Node) -> float:
-    apart = np.maximum(np.maximum(a.low - b.high, b.low - a.high), 0)
-    return float(apart @ apart)
-
-
-def reach(a: Node, b: Node) -> float:
-    apart = np.maximum(a.high - b.low, b.high - a.low)
-    return float(apart @ apart)
+def from_corners(a: Node, b: Node) -> tuple[float, float]:
+    """The smallest and the largest distance of two corners of one box and the other node."""
+    low, high = b.parts()
+    corners = np.array([a.low, a.high])[:, None]
+    near = np.maximum(np.maximum(low - corners, corners - high), 0)
+    far = np.maximum(high - corners, corners - low)
+    return float((near**2).sum(2).min()), float((far**2).sum(2).max())
 
 
 def is_masked(v: Node, sib: Node, aunt: Node) -> bool:
-    if reach(v, sib) <= gap(v, aunt):
-        return False
-    if gap(v, sib) > reach(v, aunt):
-        return True
-    own = v.some_leaves()
-    far = ((own[:, None] - sib.some_leaves()[None]) ** 2).sum(2).max(1)
-    near = ((own[:, None] - aunt.some_leaves()[None]) ** 2).sum(2).min(1)
-    return bool((far > near).any())
+    largest = min(from_corners(v, aunt)[1], from_corners(aunt, v)[1])
+    return largest < max(from_corners(v, sib)[0], from_corners(sib, v)[0])
 
 
 class PerchPort:
@@ -97,7 +86,10 @@ class PerchPort:
             p, top = v.parent, v.parent.parent
             sib, aunt = v.sibling, p.sibling
             if not is_masked(v, sib, aunt):
-                return
+                if v.children:
+                    return
+                v = p
+                continue
             p.children, top.children = [v, aunt], [p, sib]
             aunt.parent, sib.parent = p, top
             p.fit()

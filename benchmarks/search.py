@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,7 @@ from grinch.datasets import Labelled, available, load
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import BATCH, ExactSearch, Neighbors, batches, rank
+from grinch.neighbors.exact import BATCH, ExactSearch, Neighbors, batches, ranked
 from grinch.summaries.vectors import VectorSummaries
 
 K, EXTRA = 25, 16
@@ -75,8 +76,7 @@ class Library:
             recent = np.broadcast_to(np.arange(self.entered, hi, dtype=np.int32), (hi - lo, hi - self.entered))
             recent = np.where(recent < queries[:, None], recent, -1).astype(np.int32)
             proposed = np.hstack([self.ask(self.summaries.arrays.means[lo:hi]), recent])
-            found = np.empty((hi - lo, self.k), np.int32)
-            rank(self.summaries.arrays, queries, proposed, found, np.empty((hi - lo, self.k)))
+            found = ranked(self.summaries.arrays, queries, proposed, self.k)
             if hi % BATCH == 0:
                 started = time.thread_time()
                 self.add(self.entered, hi)
@@ -152,9 +152,9 @@ class TimedCells(CellSearch):
 
     longest = 0.0
 
-    def _enter_block(self, lo: int, hi: int) -> None:
+    def _enter_block(self, lo: int, hi: int, pool: Executor | None = None) -> None:
         started = time.thread_time()
-        super()._enter_block(lo, hi)
+        super()._enter_block(lo, hi, pool)
         self.longest = max(self.longest, time.thread_time() - started)
 
 

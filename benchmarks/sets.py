@@ -28,8 +28,6 @@ REPORTING = (
     *("iris", "separated-10", "mnist 10,000", "image features 10,000", "speakers and digits 10,000"),
     *("cora 1,295", "dblp_acm", "febrl2", "febrl4", "historical figures 10,000"),
 )
-# The ten sets of the tables of flat cuts: half of them in each half.
-CUT_SETS = (*CHOOSING[:5], *REPORTING[:5])
 
 _NAMED = {
     "intents": "clinc150",

@@ -1,4 +1,4 @@
-"""The figures of docs/text.md and docs/development/sparse.md, from benchmarks/sparse.json."""
+"""The figures of docs/development/sparse.md, from benchmarks/sparse.json."""
 
 from __future__ import annotations
 

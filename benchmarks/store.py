@@ -214,47 +214,54 @@ def _spread(times: list[float]) -> dict[str, float]:
 
 
 def beside(place: Path, n: int) -> dict[str, Any]:
-    """Milliseconds of a thread's calls while 10,000 points are inserted at n points."""
+    """Milliseconds of a thread's calls while 10,000 points are inserted at n points, numbered or with text ids."""
     import grinch
 
-    X = mixture(n + 10_000)[0]
-    with grinch.open(place / "beside", metric="cosine") as store:
-        for batch in batches(X, 0, n, 10_000):
-            store.insert(batch)
-    found: dict[str, Any] = {"points": n}
-    for title in ("unread", "read"):
-        shutil.copytree(place / "beside", place / title)
-        with grinch.open(place / title) as store:
-            calls: dict[str, Callable[[], Any]] = {
-                "predict": partial(store.predict, X[:1]),
-                "labels": store.labels,
-                "clusters": store.clusters,
-            }
-            times: dict[str, list[float]] = {name: [] for name in calls}
-            is_done = threading.Event()
-
-            def read(calls: Any = calls, times: Any = times, is_done: threading.Event = is_done) -> None:
-                while not is_done.is_set():
-                    for name, call in calls.items():
-                        with timed(times[name]):
-                            call()
-
-            for call in calls.values():
-                call()
-            seconds: list[float] = []
-            reader = threading.Thread(target=read)
-            if title == "read":
-                reader.start()
-            with timed(seconds):
-                store.insert(X[n:])
-            is_done.set()
-            if title == "read":
-                reader.join()
-            found[f"insert, {title}, s"] = round(seconds[0], 2)
-            found |= {name: _spread([1e3 * each for each in some]) for name, some in times.items() if some}
-        shutil.rmtree(place / title)
-    shutil.rmtree(place / "beside")
+    X, found = mixture(n + 10_000)[0], dict[str, Any](points=n)
+    for kind, ids in (("numbered", None), ("ids of 12 characters", [f"ticket-{i:05}" for i in range(len(X))])):
+        with grinch.open(place / "beside", metric="cosine") as store:
+            for first in range(0, n, 10_000):
+                store.insert(X[first : first + 10_000][: n - first], ids=ids and ids[first : min(first + 10_000, n)])
+        found[kind] = {}
+        for title in ("unread", "read"):
+            shutil.copytree(place / "beside", place / title)
+            found[kind] |= _beside(place / title, X, ids and ids[n:], n, title)
+            shutil.rmtree(place / title)
+        shutil.rmtree(place / "beside")
     return found
+
+
+def _beside(folder: Path, X: np.ndarray, ids: list[str] | None, n: int, title: str) -> dict[str, Any]:
+    import grinch
+
+    with grinch.open(folder) as store:
+        calls: dict[str, Callable[[], Any]] = {
+            "predict": partial(store.predict, X[:1]),
+            "labels": store.labels,
+            "clusters": store.clusters,
+        }
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        is_done = threading.Event()
+
+        def read() -> None:
+            while not is_done.is_set():
+                for name, call in calls.items():
+                    with timed(times[name]):
+                        call()
+
+        for call in calls.values():
+            call()
+        seconds: list[float] = []
+        reader = threading.Thread(target=read)
+        if title == "read":
+            reader.start()
+        with timed(seconds):
+            store.insert(X[n:], ids=ids)
+        is_done.set()
+        if title == "read":
+            reader.join()
+    found: dict[str, Any] = {f"insert, {title}, s": round(seconds[0], 2)}
+    return found | {name: _spread([1e3 * each for each in some]) for name, some in times.items() if some}
 
 
 def follow(place: Path, n: int) -> dict[str, Any]:

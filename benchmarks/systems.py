@@ -25,11 +25,14 @@ SYSTEMS = [
     ("Rotate", "rotate", "average", ORDERS, 10**6),
     ("Online", "online", "average", ORDERS, 10**6),
     ("MB-HAC, 2,000", "mb-hac", "average", 1, 10**6),
-    ("PERCH", "perch", "average", 1, 20_000),
-    ("PERCH-BC, 5,000", "perch-bc", "average", 1, 5_000),
+    ("PERCH", "perch", "average", 1, 10**6),
+    ("PERCH-BC, 5,000", "perch-bc", "average", 1, 10**6),
     ("HAC", "hac", "average", 1, 20_000),
     ("HAC, cosine linkage", "hac", "cosine", 1, 20_000),
     ("BIRCH", "birch", "average", 1, 50_000),
+    ("SCC", "scc", "average", 1, 10**6),
+    ("Affinity", "affinity", "average", 1, 10**6),
+    ("Reciprocal nearest neighbours", "rnn", "average", 1, 10**6),
 ]
 
 

@@ -31,8 +31,8 @@ def bench(
 ) -> None:
     """Run a table or figure of the paper.
 
-    Our figures are shown beside the paper's. For each experiment NAME.json and NAME.png go into the folder of --out,
-    and all of them into report.html. Without any data sets at hand, those of scikit-learn and generated ones are used
+    Shows our figures beside the paper's. Each experiment writes NAME.json and NAME.png to the folder of --out;
+    report.html has all of them. Without other data sets, those of scikit-learn and generated ones are used
     (docs/datasets.md).
 
     A cell of a table, one system on one data set in one order, is written to cells.jsonl as soon as it is measured, and

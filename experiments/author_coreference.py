@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import lzma
 import os
 import time
 import zlib
@@ -19,6 +16,7 @@ import numpy as np
 from experiments.cells import Cell
 from experiments.setting import Result, Setting
 from grinch.cli.compare import Panel, draw_panels
+from grinch.io.tables import iter_rows
 from grinch.resolve.authors.block_clustering import cluster_block
 from grinch.resolve.authors.evaluation import evaluate, one_per_block, one_per_name
 from grinch.resolve.authors.kernels import PairFeatures
@@ -161,25 +159,21 @@ def draw(result: Result) -> Any:
 def read_blocks(path: Path) -> dict[str, list[Record]]:
     """Return the labelled records of a file, by block."""
     blocks: dict[str, list[Record]] = defaultdict(list)
-    opened = lzma.open if path.suffix == ".xz" else gzip.open
-    with opened(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            blocks[row["block"]].append(
-                Record(
-                    id=str(row["mention_id"]),
-                    name=row.get("author_name") or row["block"],
-                    title=row["title"] or "",
-                    coauthors=tuple(row["coauthors"]),
-                    venue=row["venue"] or "",
-                    year=int(row["year"]) if row.get("year") else None,
-                    affiliation=row.get("author_org") or "",
-                    abstract=row.get("abstract") or " ".join(row.get("abstract_words") or ()),
-                    keywords=tuple(row.get("keywords") or row.get("study_fields") or ()),
-                    author=row["label"],
-                    block=row["block"],
-                )
-            )
+    for _, row, _ in iter_rows(path):
+        record = Record(
+            id=str(row["mention_id"]),
+            name=row.get("author_name") or row["block"],
+            title=row["title"] or "",
+            coauthors=tuple(row["coauthors"]),
+            venue=row["venue"] or "",
+            year=int(row["year"]) if row.get("year") else None,
+            affiliation=row.get("author_org") or "",
+            abstract=row.get("abstract") or " ".join(row.get("abstract_words") or ()),
+            keywords=tuple(row.get("keywords") or row.get("study_fields") or ()),
+            author=row["label"],
+            block=row["block"],
+        )
+        blocks[row["block"]].append(record)
     return dict(blocks)
 
 

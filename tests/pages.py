@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import re
+import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -21,6 +24,14 @@ BEFORE = """from grinch import Grinch
 from sklearn.datasets import load_digits
 X, y = load_digits(return_X_y=True)
 """
+
+
+def script(path: Path) -> ModuleType:
+    """Load a script of the repository as a module, without putting its folder on the path."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def name_of(page: Path) -> str:

@@ -13,8 +13,36 @@ def groups(labels):
     return dict(found)
 
 
-def ids_after(before, after, next_id):
-    """The clusters of ``after`` by the ids that they should have, and the next id to be given."""
+class Dissolved:
+    """The clusters of an automatic cut that dissolved, by id: the number of cuts at the time, and their points."""
+
+    def __init__(self):
+        self.cuts, self.points = 0, {}
+
+    def claim(self, before, after):
+        """By cluster of ``after``: the id that it comes back with, and how many points it shares with that cluster."""
+        found = {}
+        for b, points in groups(after).items():
+            for a, (cut, had) in self.points.items():
+                shared, there = len(had & points), len(had & after.keys())
+                if self.cuts - cut <= 10 and shared and 5 * shared >= 3 * max(there, len(points)):
+                    found.setdefault(b, []).append((-shared, -cut, a))
+        return {b: (min(claims)[2], -min(claims)[0]) for b, claims in found.items()}
+
+    def note(self, before, after):
+        """Remember what has dissolved, and forget what came back."""
+        now = set(after.values())
+        self.points = {a: known for a, known in self.points.items() if a not in now}
+        for a, points in groups(before).items():
+            if a not in now and points & after.keys():
+                self.points[a] = self.cuts, points & after.keys()
+
+
+def ids_after(before, after, next_id, dissolved=None):
+    """The clusters of ``after`` by the ids that they should have, and the next id to be given.
+
+    ``dissolved`` are those that can come back; what happens now is noted there.
+    """
     old, new = groups(before), groups(after)
     survivors = {a: points & after.keys() for a, points in old.items()}
     kept = {}
@@ -27,10 +55,18 @@ def ids_after(before, after, next_id):
         best = min(to_new, key=lambda c: (-to_new[c], min(new[c])))
         if best == b and 3 * to_new[b] >= len(survivors[a]):
             kept[b] = a
+    for b, (a, n) in ({} if dissolved is None else dissolved.claim(before, after)).items():
+        shared = len(survivors[kept[b]] & new[b]) if b in kept else 0
+        is_same = b in kept and 5 * shared >= 3 * max(len(survivors[kept[b]]), len(new[b]))
+        if n > shared and not is_same:
+            kept[b] = a
     for b in sorted(new.keys() - kept.keys(), key=lambda b: min(new[b])):
         kept[b] = next_id
         next_id += 1
-    return {point: kept[b] for point, b in after.items()}, next_id
+    now = {point: kept[b] for point, b in after.items()}
+    if dissolved is not None:
+        dissolved.note(before, now)
+    return now, next_id
 
 
 def changes_between(before, after):

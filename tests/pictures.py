@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.text import Text
 
-from grinch import Tree
-
 
 def texts(ax) -> list[str]:
     return [text.get_text() for text in ax.texts]
@@ -18,12 +16,6 @@ def overlapping(ax) -> list[tuple[str, str]]:
     written = [*ax.texts, *ax.get_yticklabels(), *ax.get_xticklabels()]
     boxes = [(text.get_text(), Text.get_window_extent(text)) for text in written if text.get_text()]
     return [(a, b) for i, (a, one) in enumerate(boxes) for b, two in boxes[:i] if one.overlaps(two)]
-
-
-def chain(n: int) -> Tree:
-    """A tree in which one point leaves at a time: n - 1 levels."""
-    rows = np.column_stack([np.r_[0, n + np.arange(n - 2)], np.arange(1, n), np.arange(1, n), np.arange(2, n + 1)])
-    return Tree.from_scipy(rows.astype(float))
 
 
 def captions(ax) -> list[str]:

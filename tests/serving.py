@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import http.server
+import io
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 
@@ -53,23 +55,75 @@ class Served:
 
 
 @contextmanager
-def serving(what, **limits):
-    """A server over a store or a source, until the end of the block; with these settings."""
-    service = Service(what, Settings(**limits))
-    listening, ready, stop = listen("127.0.0.1", 0), threading.Event(), threading.Event()
-    app = make_app(Viewer(service.backend), service=service)
-    served = Served(service, listening.getsockname()[1])
+def running(app, port=0):
+    """A server of an application in a thread, until the end of the block; its port."""
+    listening, ready, stop = listen("127.0.0.1", port), threading.Event(), threading.Event()
+    port = listening.getsockname()[1]
     thread = threading.Thread(target=run, args=(app, listening), kwargs={"ready": ready.set, "stop": stop})
     thread.start()
     try:
         assert ready.wait(30)
-        yield served
+        yield port
     finally:
-        served.close()
         stop.set()
         thread.join(60)
-        service.close()
         assert not thread.is_alive(), "the server does not stop"
+
+
+@contextmanager
+def serving(what, **limits):
+    """A server over a store or a source, until the end of the block; with these settings."""
+    service = Service(what, Settings(**limits))
+    with (
+        closing(service),
+        running(make_app(Viewer(service.backend), service=service)) as port,
+        closing(Served(service, port)) as served,
+    ):
+        yield served
+
+
+@contextmanager
+def answering(answer):
+    """A server that answers every GET with the bytes of ``answer(path)``; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            content = answer(self.path)
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def npy(array):
+    """An array as the bytes of a file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(save=np.savez, **arrays):
+    """Arrays as the bytes of an archive."""
+    file = io.BytesIO()
+    save(file, **arrays)
+    return file.getvalue()
+
+
+def as_bytes(values):
+    """Values as the array of the bytes of their JSON."""
+    return np.frombuffer(json.dumps(values).encode(), np.uint8)
 
 
 def some_rows(n, d=4, seed=0):

@@ -97,14 +97,6 @@ def test_other_fields_are_refused():
 
 def test_a_part_is_compiled_once_for_all_that_call_it(monkeypatch):
     """By an entry, by other parts, and by what has a whole of which it is a part."""
-    names = []
-
-    class Listener(event.Listener):
-        def on_start(self, started):
-            names.append(started.data["dispatcher"].py_func.__name__)
-
-        def on_end(self, ended):
-            pass
 
     @_compile.jitable
     def inner_part(part):
@@ -122,11 +114,8 @@ def test_a_part_is_compiled_once_for_all_that_call_it(monkeypatch):
     def of_part(part):
         return inner_part(part)
 
-    listener = Listener()
-    event.register("numba:compile", listener)
-    try:
+    with event.install_recorder("numba:compile") as recorder:
         assert of_whole(whole()) == 11
         assert of_part(Part(np.zeros(3), 6)) == 7
-    finally:
-        event.unregister("numba:compile", listener)
+    names = [each.data["dispatcher"].py_func.__name__ for _, each in recorder.buffer if each.is_start]
     assert sorted(names) == ["inner_part", "of_part", "of_whole", "outer_part"]

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-
-
-def script(path):
-    """Return a script of the repository as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from pages import ROOT, script
 
 
 def test_the_picture_shows_the_rooms_as_they_are():

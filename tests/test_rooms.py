@@ -102,36 +102,18 @@ def test_a_name_says_where_something_is():
     assert {name: rooms for name, rooms in classes.items() if len(rooms) > 2} == {}
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "store._rows",
-        "self.store._rows.file",
-        "self._store._rows = 1",
-        "def f(model):\n    return model._fitted.builder",
-        "getattr(model, '_fitted')",
-        "from grinch.store.rows import _parsed",
-        "super_of(x)._name",
-    ],
-)
-def test_foreign_names(source):
-    assert len(foreign(source)) == 1
+FOREIGN = ["store._rows", "self.store._rows.file", "self._store._rows = 1", "super_of(x)._name"]
+FOREIGN += ["def f(model):\n    return model._fitted.builder", "getattr(model, '_fitted')"]
+FOREIGN += ["from grinch.store.rows import _parsed"]
+OWN = ["class A:\n    def f(self, other):\n        self._rows = 1\n        return other._rows", "self._name, cls._name"]
+OWN += ["class A:\n    def __init__(self):\n        self._rows = self._made()\n    def _made(self):\n        return 1"]
+OWN += ["place._replace(x=1)._asdict()", "x.__class__, x.__dict__", "from grinch import _compile"]
+OWN += ["from grinch._checks import check_count"]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "class A:\n    def f(self, other):\n        self._rows = 1\n        return other._rows",
-        "class A:\n    def __init__(self):\n        self._rows = self._made()\n    def _made(self):\n        return 1",
-        "place._replace(x=1)._asdict()",
-        "x.__class__, x.__dict__",
-        "self._name, cls._name",
-        "from grinch import _compile",
-        "from grinch._checks import check_count",
-    ],
-)
-def test_own_and_public_names(source):
-    assert foreign(source) == []
+@pytest.mark.parametrize(("source", "n"), [*((source, 1) for source in FOREIGN), *((source, 0) for source in OWN)])
+def test_names_of_others_and_ones_own(source, n):
+    assert len(foreign(source)) == n
 
 
 # How a docstring begins that names a thing instead of saying what the function does.

@@ -20,6 +20,7 @@ import sharding
 from grinch import running
 from grinch.errors import ShardError
 from grinch.running import Workers
+from refusals import refused
 
 # dask leaves sockets and pipes to be closed by the interpreter.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -75,17 +76,11 @@ def test_few_tasks_are_submitted_at_a_time(workers, notes, tmp_path, monkeypatch
 
 
 def test_another_stamp_stage_or_function_is_another_result(workers, notes, tmp_path):
-    run = workers.run
-    one = squares(notes, numbers=[2])
-    run("squares", sharding.square, one, tmp_path, stamp="a")
-    run("squares", sharding.square, one, tmp_path, stamp="a")
-    assert sharding.called(notes) == {2: 1}
-    run("squares", sharding.square, one, tmp_path, stamp="b")
-    assert sharding.called(notes) == {2: 2}
-    run("more", sharding.square, one, tmp_path, stamp="b")
-    assert sharding.called(notes) == {2: 3}
-    run("more", sharding.slow_square, one, tmp_path, stamp="b")
-    assert sharding.called(notes) == {2: 4}
+    calls = [("squares", sharding.square, "a"), ("squares", sharding.square, "b"), ("more", sharding.square, "b")]
+    for n, (stage, function, stamp) in enumerate([*calls, ("more", sharding.slow_square, "b")], start=1):
+        for _ in range(2):
+            workers.run(stage, function, squares(notes, numbers=[2]), tmp_path, stamp=stamp)
+            assert sharding.called(notes) == {2: n}
 
 
 def test_damaged_files_are_made_again(workers, notes, tmp_path):
@@ -109,7 +104,7 @@ def test_a_task_that_fails_is_named_and_the_same_call_goes_on(workers, notes, tm
     assert str(caught.value).startswith(
         "stage 'squares' failed at task 'n-3': ZeroDivisionError: three of them (sharding.py, line "
     )
-    assert "the same call goes on" in str(caught.value)
+    assert "the same call resumes" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     before = sharding.called(notes)
     assert 3 not in before
@@ -242,12 +237,8 @@ def test_a_cluster_without_workers_is_not_waited_for_in_vain(notes, tmp_path, mo
     monkeypatch.setattr(running, "SECONDS_FOR_A_WORKER", 0.5)
     monkeypatch.setattr(running, "SECONDS_BETWEEN_CHECKS", 0.1)
     tasks = squares(notes, numbers=range(500))
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Workers(cluster.scheduler_address) as workers,
-    ):
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers=1, **options) as cluster, Workers(cluster.scheduler_address) as workers:
         after_three(notes, lambda: cluster.scale(0))
         with pytest.raises(ShardError, match=r"task 'n-\d+'.*: no worker of the cluster was left, and none came"):
             workers.run("squares", sharding.slow_square, tasks, tmp_path / "run")
@@ -282,8 +273,7 @@ def test_no_tasks_and_names_that_are_no_file_names(workers, tmp_path):
     assert workers.run("nothing", sharding.square, {}, tmp_path) == {}
     assert workers.stages["nothing"].tasks == 0
     for stage, name in (("a/b", "c"), ("a", "../c"), ("", "c"), ("a", ".c")):
-        with pytest.raises(ValueError, match="names of stages and tasks must be letters"):
-            workers.run(stage, sharding.square, {name: ()}, tmp_path)
+        refused("names of stages and tasks must be letters", workers.run, stage, sharding.square, {name: ()}, tmp_path)
 
 
 def test_all_workers_must_see_the_folder_and_have_this_version(workers, tmp_path):
@@ -315,12 +305,9 @@ def test_workers_that_do_not_start_are_explained(monkeypatch):
 def test_what_is_no_client_is_refused():
     with pytest.raises(ValueError, match=r"client must be None, the address .* got 7"), Workers(7):
         pass
-    with pytest.raises(ValueError, match="with a client, leave them out"):
-        Workers("tcp://127.0.0.1:9", n_workers=2)
-    with pytest.raises(ValueError, match="n_workers must be a whole number of at least 1 or None; got 0"):
-        Workers(n_workers=0)
-    with pytest.raises(RuntimeError, match="inside a with statement"):
-        Workers().run("a", sharding.square, {}, Path("nowhere"))
+    refused("with a client, leave them out", Workers, "tcp://127.0.0.1:9", n_workers=2)
+    refused("n_workers must be a whole number of at least 1 or None; got 0", Workers, n_workers=0)
+    refused("inside a with statement", Workers().run, "a", sharding.square, {}, Path("nowhere"), error=RuntimeError)
 
 
 def test_an_address_is_used_and_a_client_stays_open(cluster, notes, tmp_path, capsys):

@@ -53,3 +53,9 @@ def random_tree(rng, n):
 
 def groups(tree):
     return {frozenset(tree.leaves(v).tolist()) for v in tree.nodes()}
+
+
+def chain(n: int) -> Tree:
+    """Return a tree in which each point is beside all that came before, at ever greater heights."""
+    pairs = np.column_stack([np.r_[0, n + np.arange(n - 2)], np.arange(1, n)])
+    return Tree.from_merges(pairs, -np.arange(1.0, n), 0.0)

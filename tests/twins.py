@@ -13,6 +13,24 @@ def reopened(model, folder, **given):
     return grinch.load(path, **given)
 
 
+def attributes_of(thing, path=""):
+    """The names of all attributes of our objects within an object, by where they are, but those of linkages."""
+    found = set()
+    for name, value in vars(thing).items():
+        if name not in ("linkage", "_linkage"):
+            found.add(f"{path}.{name}")
+            if type(value).__module__.startswith("grinch") and hasattr(value, "__dict__"):
+                found |= attributes_of(value, f"{path}.{name}")
+    return found
+
+
+def refitted(model, points, folder, **given):
+    """Fit a model, and open it again; a new attribute of a class has to be in its state, or made again from it."""
+    twin = reopened(model.fit(points), folder, **given)
+    assert attributes_of(twin.current_fit()) == attributes_of(model.current_fit())
+    return twin
+
+
 def same_bits(a, b) -> bool:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()

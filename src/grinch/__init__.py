@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from grinch.estimators.perch import Perch as Perch
     from grinch.estimators.registry import cluster_with as cluster_with
     from grinch.estimators.saved import load as load
+    from grinch.estimators.scc import SCC as SCC
     from grinch.linkage import Linkage as Linkage
     from grinch.serve.client import connect as connect
     from grinch.serve.notebook import explore as explore
@@ -41,6 +42,7 @@ _HOMES = {
     "Perch": "estimators.perch",
     "Rotate": "estimators.grinch",
     "Rules": "core.rules",
+    "SCC": "estimators.scc",
     "Store": "store",
     "Tree": "tree",
     "cluster_with": "estimators.registry",

@@ -11,20 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    NativeValue,
-    infer_getattr,
-    lower_builtin,
-    lower_getattr_generic,
-    models,
-    register_model,
-    type_callable,
-    typeof_impl,
-    unbox,
-)
 
 T = TypeVar("T", bound=type)
 
@@ -50,9 +39,9 @@ def by_reference(of: T) -> T:
     That is for functions without reference counts: all except those marked ``compiled``.
     """
 
-    @typeof_impl.register(of)  # type: ignore[untyped-decorator]
+    @extending.typeof_impl.register(of)  # type: ignore[untyped-decorator]
     def typeof(value: Any, context: Any) -> Reference:
-        return Reference(of, tuple(typeof_impl(field, context) for field in value))
+        return Reference(of, tuple(extending.typeof_impl(field, context) for field in value))
 
     return of
 
@@ -67,7 +56,7 @@ def narrowing(to: type) -> Callable[[Any], Any]:
     def narrow(whole: Any) -> Any:
         return whole
 
-    @type_callable(narrow)  # type: ignore[untyped-decorator]
+    @extending.type_callable(narrow)  # type: ignore[untyped-decorator]
     def typed(context: Any) -> Any:
         def typer(kind: Reference) -> Reference:
             at = kind.field(names[0])
@@ -75,7 +64,7 @@ def narrowing(to: type) -> Callable[[Any], Any]:
 
         return typer
 
-    @lower_builtin(narrow, Reference)  # type: ignore[untyped-decorator]
+    @extending.lower_builtin(narrow, Reference)  # type: ignore[untyped-decorator]
     def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (kind,) = signature.args
         place = builder.bitcast(args[0], _memory(context, kind).as_pointer())
@@ -84,11 +73,11 @@ def narrowing(to: type) -> Callable[[Any], Any]:
     return narrow
 
 
-register_model(Reference)(models.OpaqueModel)
+extending.register_model(Reference)(extending.models.OpaqueModel)
 
 
-@unbox(Reference)  # type: ignore[untyped-decorator]
-def _unbox(kind: Reference, value: Any, c: Any) -> NativeValue:
+@extending.unbox(Reference)  # type: ignore[untyped-decorator]
+def _unbox(kind: Reference, value: Any, c: Any) -> extending.NativeValue:
     """Write the fields of a Python tuple to the stack. Arrays are borrowed from the tuple, which outlives the call."""
     place = cgutils.alloca_once(c.builder, _memory(c.context, kind))
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
@@ -103,7 +92,7 @@ def _unbox(kind: Reference, value: Any, c: Any) -> NativeValue:
             is_error = native.is_error
         with c.builder.if_then(is_error, likely=False):
             c.builder.store(cgutils.true_bit, failed)
-    return NativeValue(_as_unknown(c.builder, place), is_error=c.builder.load(failed))
+    return extending.NativeValue(_as_unknown(c.builder, place), is_error=c.builder.load(failed))
 
 
 def _as_unknown(builder: Any, place: Any) -> Any:
@@ -113,7 +102,7 @@ def _as_unknown(builder: Any, place: Any) -> Any:
     return builder.asm(function, "", "=r,0,~{memory}", [address], side_effect=True)
 
 
-@infer_getattr
+@extending.infer_getattr
 class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = Reference
 
@@ -122,7 +111,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         return kind.fields[at] if at >= 0 else None
 
 
-@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+@extending.lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _read(context: Any, builder: Any, kind: Reference, value: Any, name: str) -> Any:
     i = kind.field(name)
     field, place = kind.fields[i], builder.bitcast(value, _memory(context, kind).as_pointer())

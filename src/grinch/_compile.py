@@ -18,6 +18,7 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.extending import register_jitable
@@ -28,27 +29,8 @@ from grinch._interrupts import no_garbage_collection, uninterrupted
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-# Rooms that compiled code comes from; a change anywhere else compiles nothing again.
-COMPILED = (
-    "_bounds.py",
-    "_by_reference.py",
-    "_compile.py",
-    "_top_k.py",
-    "_vectors.py",
-    "sharded/",
-    "baselines/",
-    "core/",
-    "cuts/",
-    "legacy.py",
-    "linkage/",
-    "metrics/",
-    "neighbors/",
-    "refine/",
-    "resolve/",
-    "summaries/",
-    "text/",
-    "tree/",
-)
+# Rooms without compiled code; a change in one of them compiles nothing again.
+NOT_COMPILED = {"cli", "compare", "datasets", "estimators", "hints", "io", "plots", "saving", "serve", "store"}
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
 # Nothing here is called from C.
@@ -89,6 +71,13 @@ def addressed(function: Callable[..., Any], signature: Any) -> Callable[[], int]
 def compiled(function: F) -> F:
     """Compile a function that releases the GIL; it may allocate arrays, and sums stay in their order."""
     return _cached(njit(**OPTIONS)(function))
+
+
+@contextmanager
+def no_compilation() -> Iterator[None]:
+    """Wait until no thread compiles, and let none begin: a fork from here can load and run compiled code."""
+    with global_compiler_lock:
+        yield
 
 
 # Parts of an entry ----------------------------------------------------------------------------------------------------
@@ -201,8 +190,8 @@ def source_digest() -> str:
     """Return a digest of all sources of compiled code: the cache key of everything that is kept."""
     digest = hashlib.sha256(b"checked" if IS_CHECKED else b"")
     here = Path(__file__).parent
-    for place in COMPILED:
-        for path in sorted((here / place).rglob("*.py")) if place.endswith("/") else [here / place]:
+    for path in sorted(here.rglob("*.py")):
+        if path.relative_to(here).parts[0] not in NOT_COMPILED:
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

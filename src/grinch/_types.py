@@ -23,6 +23,7 @@ Labels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
 """Numbers of any kind."""
+Objects = npt.NDArray[np.object_]
 
 as_id: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 """A node id as int64, whatever it is stored as, so that nothing is compiled twice."""

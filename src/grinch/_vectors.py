@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Floats
 
@@ -106,7 +107,7 @@ def paired_products(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[
     """
     a, b = in_order(a), in_order(b)
     products = np.empty(len(rows))
-    _fill_products(*_parts(a), *_parts(b), rows.astype(np.int64), others.astype(np.int64), products)
+    _fill_products(_entries(a), _entries(b), rows.astype(np.int64), others.astype(np.int64), products)
     return products
 
 
@@ -118,7 +119,9 @@ def squared_distances(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArra
 
 
 def squared_lengths(matrix: Any) -> Floats:
-    """Return the sum of squares of each row of a CSR matrix."""
+    """Return the sum of squares of each row of a matrix, dense or CSR, in float64."""
+    if not scipy.sparse.issparse(matrix):
+        return np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
     of_row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     squared = np.bincount(of_row, matrix.data.astype(np.float64) ** 2, matrix.shape[0])
     # Of no entries at all, these are whole numbers.
@@ -140,26 +143,24 @@ def in_order(matrix: Any) -> Any:
     return matrix
 
 
-def _parts(matrix: Any) -> tuple[Counts, Counts, Floats]:
-    """Return row starts, columns and values in the same dtypes for all matrices, so that one kernel serves them."""
+@by_reference
+class Entries(NamedTuple):
+    """Sparse rows one after the other: where each starts, and last where they end; columns, and values."""
+
+    starts: Counts
+    columns: Columns
+    values: Values
+
+
+def _entries(matrix: Any) -> Entries:
+    """Return the rows of a matrix in the same types for all, so that one kernel serves them."""
     starts, columns = (np.asarray(array, np.int64) for array in (matrix.indptr, matrix.indices))
-    return starts, columns, np.asarray(matrix.data, np.float64)
+    return Entries(starts, columns, np.asarray(matrix.data, np.float64))
 
 
 @kernel
-def _fill_products(
-    starts: Counts,
-    columns: Counts,
-    values: Floats,
-    other_starts: Counts,
-    other_columns: Counts,
-    other_values: Floats,
-    rows: Counts,
-    others: Counts,
-    products: Floats,
-) -> None:
+def _fill_products(a: Entries, b: Entries, rows: Counts, others: Counts, products: Floats) -> None:
     for i in range(rows.shape[0]):
         u, v = rows[i], others[i]
-        here = slice(starts[u], starts[u + 1])
-        there = slice(other_starts[v], other_starts[v + 1])
-        products[i] = product_of(columns[here], values[here], other_columns[there], other_values[there])
+        here, there = slice(a.starts[u], a.starts[u + 1]), slice(b.starts[v], b.starts[v + 1])
+        products[i] = product_of(a.columns[here], a.values[here], b.columns[there], b.values[there])

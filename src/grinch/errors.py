@@ -94,9 +94,7 @@ class ShardError(RuntimeError):
     def __str__(self) -> str:
         others = f" ({self.n_others} more failed with it)" if self.n_others else ""
         cause = self.cause.rstrip(".")
-        kept = (
-            f"What is finished is kept in {self.folder!r}; once the cause is removed, the same call goes on from there"
-        )
+        kept = f"What is finished is kept in {self.folder!r}; once the cause is removed, the same call resumes"
         if self.folder is None:
             kept = "Nothing is kept; with folder=..., what is finished would be"
         return f"stage {self.stage!r} failed at task {self.task!r}{others}: {cause}. {kept}"

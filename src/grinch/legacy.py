@@ -481,9 +481,11 @@ def _convert_tables(database: sqlite3.Connection, old: Path, work: Path) -> None
     container.write(work / about["snapshot"], "snapshot", header, arrays)
     database.execute("drop table operations")
     database.execute(f"create table operations ({', '.join(TABLES['operations'])}, row_checksum integer not null)")
+    database.execute(f"create table cuts ({', '.join(TABLES['cuts'])}, row_checksum integer not null)")
     _write_rows(database, "operations", [(*row[:3], FIRST_ENGINE, *row[3:]) for row in operations])
     database.execute("delete from about where name in ('snapshot_is', 'files', 'format', 'model')")
     known = {"format": FORMAT, "files": None, "model": _renewed(about["model"]) if about.get("model") else None}
+    known["unwritten_cuts"] = max((int(row[0]) for row in operations), default=0)
     _write_rows(database, "about", [(name, json.dumps(value)) for name, value in known.items()])
     database.commit()
 
@@ -522,15 +524,19 @@ def _copy_rows(
 
 
 def _tracking_of_today(state: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """Return the state of the cuts in format 2; format 1 knew neither cut nor layer, and no parts of clusters."""
-    if state["format"] != 1:
-        return state, arrays
+    """Return the state of the cuts in format 3; format 1 knew neither cut nor layer, and no parts of clusters.
+
+    Format 2 did not know which version an automatic cut was made of, and counted clusters in its drift.
+    """
     cuts = [{"next_part": cut["next_id"], **cut, **how_of(cut)} for cut in state["cuts"]]
+    cuts = [{**cut, "drift": cut["drift"][:3], "made_at": state["version"]} for cut in cuts]
+    if state["format"] != 1:
+        return {**state, "format": 3, "cuts": cuts}, arrays
     for cut in cuts:
         owners = arrays.get(f"followed/cut{cut['number']}.owners")
         if owners is not None and cut["n_clusters"] is None and cut["threshold"] is None:
             arrays = {**arrays, f"followed/cut{cut['number']}.parts": owners.copy()}
-    return {**state, "format": 2, "cuts": cuts}, arrays
+    return {**state, "format": 3, "cuts": cuts}, arrays
 
 
 # Text vectors and coreference models --------------------------------------------------------------------------------

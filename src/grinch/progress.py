@@ -10,13 +10,7 @@ from contextlib import contextmanager
 def progress_bar(what: str, total: int, unit: str = "points") -> Iterator[Callable[[float], None]]:
     """Show the progress of ``total`` steps, counted in ``unit``; the value is a function that advances it."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),

@@ -1,7 +1,5 @@
 """The command line, as a user types it, and the files it reads and writes."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import itertools
@@ -21,7 +19,7 @@ from typer.main import get_command
 import grinch
 from commands import run, run_command
 from effort import at_night
-from grinch import Rules
+from grinch import Grinch, Rules
 from grinch.cli import app
 from grinch.io.tables import read_rows
 from grinch.linkage.named import NAMES
@@ -42,6 +40,10 @@ def table(rng):
     return frame
 
 
+def summary_of(out):
+    return json.loads((out / "summary.json").read_text())
+
+
 def test_cluster_writes_all_it_promises(table, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     done = run("cluster", "t.csv", "--label", "species", "--id", "name", "-k", 4, "-o", "res", cwd=tmp_path)
@@ -49,17 +51,10 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert "dendrogram purity" in done.stdout
     assert "120 of 120" in done.stderr
     res = tmp_path / "res"
-    assert sorted(p.name for p in res.iterdir()) == [
-        "clusters.csv",
-        "dendrogram.png",
-        "icicle.png",
-        "layers.csv",
-        "linkage.npy",
-        "model.grinch",
-        "summary.json",
-        "tree.nwk",
-        "tree.tsv",
-    ]
+    assert {path.name for path in res.iterdir()} == {
+        *("clusters.csv", "dendrogram.png", "icicle.png", "layers.csv", "linkage.npy"),
+        *("model.grinch", "summary.json", "tree.nwk", "tree.tsv"),
+    }
     assert sch.is_valid_linkage(np.load(res / "linkage.npy"))
     tree = treeswift.read_tree_newick(str(res / "tree.nwk"))
     assert sorted(n.label for n in tree.traverse_leaves()) == sorted(table["name"])
@@ -72,48 +67,39 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert sum(n["parent"] == "" for n in nodes) == 1
     assert {n["parent"] for n in nodes} - {""} < {n["node"] for n in nodes}
     assert [n["label"] for n in nodes if n["node"] == "point 0, of 120"] == [table["species"][0]]
-    summary = json.loads((res / "summary.json").read_text())
-    assert summary["points"] == 120
-    assert summary["dendrogram_purity"] == 1.0
-    assert summary["settings"]["n_clusters"] == 4
+    summary = summary_of(res)
+    assert (summary["points"], summary["dendrogram_purity"], summary["settings"]["n_clusters"]) == (120, 1.0, 4)
     for name in ("dendrogram.png", "icicle.png"):
         assert (res / name).read_bytes()[:4] == b"\x89PNG"
         assert name in done.stdout
     assert grinch.load(res / "model.grinch").labels_.tolist() == clusters["cluster"].tolist()
 
 
-def test_dollar_signs_in_labels_are_drawn(table, tmp_path):
-    table["species"] = [f"$\\frac{{$ {name}" for name in table["species"]]
-    table.to_csv(tmp_path / "t.csv", index=False)
-    done = run("cluster", "t.csv", "-q", "--label", "species", "--drop", "name", "-o", "res", cwd=tmp_path)
-    assert "note:" not in done.stdout
-    for name in ("dendrogram.png", "icicle.png", "summary.json"):
-        assert (tmp_path / "res" / name).exists()
-
-
-def test_a_picture_that_cannot_be_drawn_is_a_note(table, tmp_path, monkeypatch):
+def test_dollar_signs_in_labels_are_drawn_and_a_picture_that_cannot_be_is_a_note(table, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("grinch.plots.plot_dendrogram", fail)
+    table["species"] = [f"$\\frac{{$ {name}" for name in table["species"]]
     table.to_csv(tmp_path / "t.csv", index=False)
-    res = tmp_path / "res"
-    done = run("cluster", "t.csv", "-q", "--label", "species", "--drop", "name", "-o", "res", cwd=tmp_path)
+    command = ("cluster", "t.csv", "-q", "--label", "species", "--drop", "name", "-o")
+    done = run(*command, "res", cwd=tmp_path)
+    assert "note:" not in done.stdout
+    assert {"dendrogram.png", "icicle.png", "summary.json"} <= {path.name for path in (tmp_path / "res").iterdir()}
+    monkeypatch.setattr("grinch.plots.plot_dendrogram", fail)
+    done = run(*command, "failed", cwd=tmp_path)
     assert "note: dendrogram.png could not be drawn: RuntimeError: no ink" in done.stdout
-    assert json.loads((res / "summary.json").read_text())["points"] == 120
-    assert (res / "icicle.png").exists()
-    assert not (res / "dendrogram.png").exists()
     assert "a picture of the main branches" not in done.stdout
+    assert summary_of(tmp_path / "failed")["points"] == 120
+    assert {path.name for path in (tmp_path / "failed").glob("*.png")} == {"icicle.png"}
 
 
 def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
     table["title"] = ["=red apple", "blue sky"] * 60
     table.to_csv(tmp_path / "t.csv", index=False)
-    done = run(
-        *("cluster", "t.csv", "--id", "name", "--label", "species", "--payload", "title", "-o", "my res"),
-        "--no-picture",
-        cwd=tmp_path,
-    )
+    columns = ("--id", "name", "--label", "species", "--payload", "title")
+    done = run("cluster", "t.csv", *columns, "-o", "my res", "--no-picture", cwd=tmp_path)
+    assert ".png" not in done.stdout
+    assert not list((tmp_path / "my res").glob("*.png"))
     words = shlex.split(done.stdout.strip().splitlines()[-1])
     assert words[:3] == ["grinch", "explore", "my res/model.grinch"]
     context = get_command(app).commands["explore"].make_context("explore", words[2:])
@@ -125,14 +111,6 @@ def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
         viewer = Viewer(open_backend(context.params["path"], payload=rows), label="label", text="text")
         assert viewer.about()["n"] == 120
         viewer.close()
-
-
-def test_texts_are_named_as_such_and_pictures_can_be_left_out(table, tmp_path):
-    table.to_csv(tmp_path / "t.csv", index=False)
-    done = run("cluster", "t.csv", "--drop", "name", "--payload", "species", "--no-picture", cwd=tmp_path)
-    assert ".png" not in done.stdout
-    assert not list((tmp_path / "grinch-out").glob("*.png"))
-    assert pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")["text"].tolist() == table["species"].tolist()
 
 
 def test_layers_and_least_sizes(tmp_path):
@@ -158,10 +136,9 @@ def test_missing_labels(table, tmp_path):
     table.loc[3, "species"] = None
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_parquet(tmp_path / "t.parquet")
-    purities = []
     for name in ("t.csv", "t.parquet"):
         run("cluster", name, "--label", "species", "--id", "name", *QUIETLY, "-o", name + "-out", cwd=tmp_path)
-        purities.append(json.loads((tmp_path / (name + "-out") / "summary.json").read_text())["dendrogram_purity"])
+    purities = [summary_of(tmp_path / f"{name}-out")["dendrogram_purity"] for name in ("t.csv", "t.parquet")]
     assert purities[0] == purities[1] > 0.9
 
 
@@ -205,26 +182,21 @@ def test_ctrl_c_writes_what_is_there(tmp_path, rng, monkeypatch):
     np.save(tmp_path / "big.npy", rng.normal(size=(3_000, 8)).astype(np.float32))
     monkeypatch.setattr("grinch.progress.progress_bar", interrupting(after=300))
     done = run("cluster", "big.npy", "--no-picture", cwd=tmp_path)
-    assert "Interrupted: going on with the" in done.stdout
-    summary = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())
-    assert 0 < summary["points"] < 3_000
-    assert len((tmp_path / "grinch-out" / "clusters.csv").read_text().splitlines()) == summary["points"] + 1
-
-
-def test_refine(tmp_path, rng):
-    np.save(tmp_path / "x.npy", rng.normal(size=(200, 4)))
-    run("cluster", "x.npy", "--refine", "1", *QUIETLY, cwd=tmp_path)
+    assert "Interrupted: continuing with the" in done.stdout
+    n = summary_of(tmp_path / "grinch-out")["points"]
+    assert 0 < n < 3_000
+    assert len((tmp_path / "grinch-out" / "clusters.csv").read_text().splitlines()) == n + 1
 
 
 def test_modes_and_how_the_summary_names_them(tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.normal(size=(50, 4)))
-    settings = {}
-    for said in (("--mode", "paper"), ("--cap", 20), ("--mode", "exact", "--cap", 20)):
+    for said, expected in {
+        ("--mode", "paper"): "paper",
+        ("--cap", 20, "--refine", 1): Rules.fast(cap=20)._asdict(),
+        ("--mode", "exact", "--cap", 20): Rules.exact(cap=20)._asdict(),
+    }.items():
         run("cluster", "x.npy", *said, *QUIETLY, cwd=tmp_path)
-        settings[said] = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())["settings"]["mode"]
-    assert settings["--mode", "paper"] == "paper"
-    assert settings["--cap", 20] == Rules.fast(cap=20)._asdict()
-    assert settings["--mode", "exact", "--cap", 20] == Rules.exact(cap=20)._asdict()
+        assert summary_of(tmp_path / "grinch-out")["settings"]["mode"] == expected
 
 
 def test_a_hint_names_a_linkage_and_how_to_go_on(rng, tmp_path):
@@ -236,8 +208,9 @@ def test_a_hint_names_a_linkage_and_how_to_go_on(rng, tmp_path):
     arguments = ("hint", "t.csv", "--label", "my kind", "--id", "name", "--sample", 100)
     said = run(*arguments, cwd=tmp_path).stdout
     assert "150 points, 4 features; 100 of them used" in said
-    for name in ("average (cosine)", "average (sqeuclidean)", "cosine", "ward", "centroid"):
-        assert f"\n{name} " in said
+    assert all(
+        f"\n{name} " in said for name in ("average (cosine)", "average (sqeuclidean)", "cosine", "ward", "centroid")
+    )
     command = said.split("Go on with: ")[1].strip()
     assert command.startswith("grinch cluster t.csv --label 'my kind' --id name --linkage ")
     assert command.endswith("--metric sqeuclidean")
@@ -255,3 +228,46 @@ def test_all_linkages_by_name_are_choices(tmp_path):
     assert all(repr(name) in said for name in NAMES)
     page = " ".join(run("cluster", "--help", cwd=tmp_path).stdout.split())
     assert all(name in page for name in ("tanimoto", "hellinger"))
+
+
+# Settings that do not suit the points ---------------------------------------------------------------------------------
+
+TEXTS = ["red apple pie", "stocks fell today", "green apple", "bonds and stocks", "rain in spain", "..."]
+
+
+@pytest.fixture
+def two_groups(rng, tmp_path):
+    """Two groups by the first column; the second is a large number that says nothing."""
+    y = np.arange(60) % 2
+    X = np.column_stack([10 * y + rng.normal(size=60), 1e6 * rng.normal(size=60)])
+    rows = [f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True)]
+    (tmp_path / "x.csv").write_text("\n".join(["years,dollars,y", *rows]))
+    return X
+
+
+def test_warnings_are_lines_on_the_standard_error_and_scale_standardises_columns(two_groups, tmp_path):
+    done = run("cluster", "x.csv", "--label", "y", "--clusters", "40", "--out", "plain", cwd=tmp_path)
+    lines = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert [line.partition(": ")[2][:20] for line in lines] == ["the columns of X hav", "n_clusters=40 is mor"]
+    assert all(line.startswith("warning: ") for line in lines)
+    assert "--scale" in lines[0]
+    assert ".py" not in done.stderr
+    assert "warning" not in done.stdout
+    done = run("cluster", "x.csv", "--label", "y", "--clusters", "2", "--scale", cwd=tmp_path)
+    assert "warning" not in done.stderr
+    expected = Grinch(n_clusters=2).fit((two_groups - two_groups.mean(axis=0)) / two_groups.std(axis=0))
+    assert json.loads((tmp_path / "grinch-out" / "summary.json").read_text())["settings"]["metric"] == "sqeuclidean"
+    scaled, plain = (grinch.load(tmp_path / out / "model.grinch").tree_ for out in ("grinch-out", "plain"))
+    np.testing.assert_array_equal(scaled.child_pairs(), expected.tree_.child_pairs())
+    assert plain.child_pairs().tolist() != expected.tree_.child_pairs().tolist()
+
+
+def test_texts_are_compared_by_cosine_and_vectors_by_position(two_groups, tmp_path):
+    (tmp_path / "x.txt").write_text("\n".join(TEXTS * 5))
+    for linkage, metric in (("average", "cosine"), ("ward", None)):
+        run("cluster", "x.txt", "--linkage", linkage, "--no-picture", "--out", linkage, cwd=tmp_path)
+        assert grinch.load(tmp_path / linkage / "model.grinch").metric == metric
+    for file, options, metric in (("x.txt", (), "cosine"), ("x.csv", ("--label", "y"), "sqeuclidean")):
+        run("add", metric, file, *options, cwd=tmp_path)
+        assert f"average ({metric})" in run("store", "info", metric, cwd=tmp_path).stdout
+    run("add", "sqeuclidean", "x.csv", "--label", "y", "--metric", "sqeuclidean", cwd=tmp_path)

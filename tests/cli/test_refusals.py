@@ -1,7 +1,5 @@
 """What commands refuse: in one line that says what is wrong and what to do, with exit code 2, and nothing written."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import sys
@@ -12,7 +10,6 @@ import pandas as pd
 import pytest
 
 from commands import run_command
-from effort import at_night
 from grinch.io import points as sizes
 
 
@@ -31,39 +28,12 @@ def refused(done):
     return done.stderr
 
 
-FILES = {
-    "nested.csv": (b"[" * 60_000 + b"]" * 60_000, "seems to be JSON"),
-    "object.csv": (b'{"a": {"b": [1, 2]}}', "seems to be JSON"),
-    "header.csv": (b"x" * 200_000 + b"\n1\n", "line 1 cannot be read"),
-    "junk.tsv": (bytes(range(256)) * 9, "must be text in UTF-8"),
-    "junk.npy": (b"\x93NUMPY" + bytes(200), "must be .npy version 1.0 or 2.0"),
-    "table.npy": (b"a,b\n1,2\n", "is no array of numpy"),
-    "table.npz": (b"a,b\n1,2\n", "cannot be read as .npz"),
-    "table.parquet": (b"a,b\n1,2\n", "cannot be read as .parquet"),
-    "table.csv.gz": (b"a,b\n1,2\n", "cannot be read as .csv"),
-    "points.xlsx": (b"PK", "FILE must end in .npy"),
-}
-
-
-# Every day each of the files with one of the commands, by turns.
-COMMANDS = ["cluster", "compare", "hint"]
-IN_TURN = [
-    (name, command) if i % len(COMMANDS) == j else at_night(name, command)
-    for i, name in enumerate(FILES)
-    for j, command in enumerate(COMMANDS)
-]
-
-
-@pytest.mark.parametrize(("name", "command"), IN_TURN)
-def test_files_that_hold_no_points(run, tmp_path, command, name):
-    content, message = FILES[name]
-    (tmp_path / name).write_bytes(content)
-    assert message in refused(run(command, name))
-    assert os.listdir(tmp_path) == [name]
-
-
 MANY = ("--workers", 2)
 REFUSED = {
+    # More of what files may be: tests/io/test_read.py.
+    **{(command, "broken.nwk"): "FILE must end in .npy" for command in ("cluster", "compare", "hint")},
+    ("compare", "junk.npy"): "is no array of numpy",
+    ("hint", "list.csv"): "seems to be JSON",
     ("cluster", "x[index].csv"): "error: FILE 'x[index].csv' does not exist\n",
     ("compare", "folder.csv"): "is a folder",
     ("cluster", "nan.csv"): "error: X must be finite, but contains NaN in row 1, column 0",
@@ -117,10 +87,7 @@ REFUSED = {
     ("cluster", "x.parquet", *MANY, "--id", "c"): "--id must be one of 'a', 'b', 'v'; got 'c'",
     ("cluster", "x.parquet", *MANY, "--drop", "b"): "are the points: --columns 'v' for a column of lists",
     # Stores.
-    **{
-        (name, "nowhere"): "STORE 'nowhere' does not exist; make it with: grinch add"
-        for name in ("clusters", "changes")
-    },
+    **{(name, "nowhere"): "'nowhere' does not exist; make it with: grinch add" for name in ("clusters", "changes")},
     **{("store", name, "nowhere"): "STORE 'nowhere' does not exist" for name in ("info", "check")},
     ("add", "pets", "x.csv", "--linkage", "ward"): "linkage cannot change",
     ("add", "pets", "t.csv"): "--payload doc",
@@ -155,6 +122,8 @@ REFUSED = {
     ("explore", "broken.nwk"): "cannot be read as a tree",
 }
 CONTENTS = {
+    "junk.npy": "a,b\n1,2\n",
+    "list.csv": "[[1, 2]]",
     "nan.csv": "a,b\n1,2\nnan,4\n",
     "twice.csv": "a,a\n1,2\n3,4\n",
     "x.csv": "a,b\n1,2\n3,4\n",
@@ -195,38 +164,30 @@ def test_what_is_wrong_is_said_in_a_line(folder, arguments):
     assert not list(folder.glob("grinch-out/*"))
 
 
-@pytest.mark.parametrize("option", [("--images", "none"), ("--port", "70000")])
-def test_options_are_checked(folder, option):
-    done = run_command("explore", "tree.nwk", *option, cwd=folder)
-    assert done.returncode == 2
-    assert option[0] in done.stderr
+def test_options_are_checked(folder):
+    for name, value in (("--images", "none"), ("--port", "70000")):
+        done = run_command("explore", "tree.nwk", name, value, cwd=folder)
+        assert done.returncode == 2
+        assert name in done.stderr
 
 
-def test_arrays_of_the_wrong_shape(run, tmp_path, rng):
+def test_arrays_of_the_wrong_shape_and_archives_beyond_the_memory(run, tmp_path, rng, monkeypatch):
     np.save(tmp_path / "line.npy", np.arange(5.0))
     assert "must hold a matrix (points x features); got shape (5,)" in refused(run("cluster", "line.npy"))
     np.savez(tmp_path / "scalar.npz", X=rng.normal(size=(5, 2)), y=np.array(1))
-    assert "array 'y' must have one entry for each of the 5 points; got shape ()" in refused(
-        run("compare", "scalar.npz")
-    )
-
-
-def test_archives_beyond_the_memory(run, tmp_path, monkeypatch):
+    message = "array 'y' must have one entry for each of the 5 points; got shape ()"
+    assert message in refused(run("compare", "scalar.npz"))
     monkeypatch.setattr(sizes, "available_memory", lambda: 1_000_000)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"0,0\n" * 1_000_000))
     assert "unpacks to more than 1,000,000 bytes" in refused(run("cluster", "bomb.csv.gz"))
 
 
-def test_unreadable_files(run, tmp_path):
-    (tmp_path / "mine.csv").write_text("1,2\n3,4\n")
-    (tmp_path / "mine.csv").chmod(0)
-    if not os.access(tmp_path / "mine.csv", os.R_OK):  # root may read anything
-        assert "Permission denied" in refused(run("cluster", "mine.csv"))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a folder that nobody can write to")
 def test_folders_that_cannot_be_written_to(run, tmp_path):
     (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "mine.csv").touch(0)
+    if not os.access(tmp_path / "mine.csv", os.R_OK):  # root may read anything
+        assert "Permission denied" in refused(run("cluster", "mine.csv"))
     for out in ("/proc/self", "/proc/nothing/below", "x.csv", "x.csv/below"):
         for command in ("cluster", "compare"):
             message = f"--out must be a folder that can be made or written to; got {out!r}"
@@ -242,14 +203,13 @@ def table(rng):
 
 
 def test_a_table_through_a_pipe(run, tmp_path, table):
-    code, out, _ = run(
-        "cluster", "-", "--label", "kind", "-k", 3, "-q", "--no-picture", given=table.to_csv(index=False)
-    )
+    given, options = table.to_csv(index=False), ("--label", "kind", "-k", 3, "-q", "--no-picture")
+    code, out, _ = run("cluster", "-", *options, given=given)
     assert code == 0
     assert "standard input: 40 points, 4 features" in out
     clusters = pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")
     assert clusters["label"].tolist() == ["-1" if kind == "-1" else f"'{kind}" for kind in table["kind"]]
-    code, out, _ = run("hint", "-", "--drop", "kind", given=table.to_csv(index=False))
+    code, out, _ = run("hint", "-", "--drop", "kind", given=given)
     assert code == 0
     assert "grinch cluster - --drop kind --linkage" in out
     assert "FILE '-' is empty" in refused(run("cluster", "-"))
@@ -257,9 +217,8 @@ def test_a_table_through_a_pipe(run, tmp_path, table):
 
 @pytest.mark.slow
 def test_methods_on_a_table_through_a_pipe(run, table):
-    code, out, _ = run(
-        "compare", "-", "--label", "kind", "--methods", "hac", "--orders", 1, given=table.to_csv(index=False)
-    )
+    options = ("--label", "kind", "--methods", "hac", "--orders", 1)
+    code, out, _ = run("compare", "-", *options, given=table.to_csv(index=False))
     assert code == 0
     assert "standard input: 40 points, 4 features; 1 shuffled orders each" in out
 

@@ -1,7 +1,5 @@
 """grinch serve on the command line: what is refused before it listens."""
 
-from __future__ import annotations
-
 import pytest
 from typer.testing import CliRunner
 
@@ -37,19 +35,17 @@ def test_it_says_where_it_is(tmp_path, served):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
-def test_beyond_this_machine_a_token_is_needed(tmp_path, served, host):
+def test_beyond_this_machine_a_token_is_needed(tmp_path, served, host, monkeypatch):
     found = invoked(tmp_path / "news", "--port", 0, "--host", host)
     assert isinstance(found.exception, ValueError)
     assert "a token is needed" in str(found.exception)
     assert "secrets.token_urlsafe" in str(found.exception)
     assert not served
     assert not (tmp_path / "news").exists()
-
-
-def test_with_a_token_it_listens_there(tmp_path, served, monkeypatch):
     monkeypatch.setenv("GRINCH_TOKEN", TOKEN)
-    assert invoked(tmp_path / "news", "--port", 0, "--host", "0.0.0.0").exit_code == 0
-    assert served["port"]
+    if host == "0.0.0.0":
+        assert invoked(tmp_path / "news", "--port", 0, "--host", host).exit_code == 0
+        assert served["port"]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +67,10 @@ def test_a_model_is_served_with_a_token_from_a_file(tmp_path, served):
     assert served["application"].openapi()["components"]["securitySchemes"]
 
 
-def test_what_is_not_there_is_not_read(tmp_path, served):
+def test_what_is_not_there_is_not_read_and_a_port_that_is_taken_is_named(tmp_path, served):
     assert "does not exist" in str(invoked(tmp_path / "news", "--read-only").exception)
     (tmp_path / "note.txt").write_text("hello")
     assert "cannot be opened; accepted are a store" in str(invoked(tmp_path / "note.txt").exception)
-
-
-def test_a_port_that_is_taken_is_named(tmp_path, served):
     with server.listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         found = invoked(tmp_path / "news", "--port", port)

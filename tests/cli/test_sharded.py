@@ -1,7 +1,5 @@
 """`grinch cluster` by many workers, with real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -25,20 +23,8 @@ pytest.importorskip("distributed", reason="dask is not installed: pip install 'g
 N, N_CLASSES, N_SHARDS = 1_200, 12, 8
 FEATURES = [f"f{i}" for i in range(8)]
 STAGES = ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"]
-COMMAND = (
-    "cluster",
-    "parts",
-    "--shards",
-    N_SHARDS,
-    "--label",
-    "kind",
-    "--id",
-    "doc",
-    "--drop",
-    "year",
-    "-k",
-    N_CLASSES,
-)
+COLUMNS = ("--label", "kind", "--id", "doc", "--drop", "year")
+COMMAND = ("cluster", "parts", "--shards", N_SHARDS, *COLUMNS, "-k", N_CLASSES)
 
 
 @pytest.fixture(scope="module")
@@ -137,14 +123,9 @@ def test_the_same_command_goes_on_after_it_was_ended(folder, finished, how):
     """In the middle of the trees; with another number of workers, the tree is the same."""
     out = folder / how.name
     command = (*COMMAND, "--workers", "1", "--memory", "4GB", "--no-picture", "-q", "-o", how.name)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "grinch.cli", *map(str, command)],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words = [sys.executable, "-m", "grinch.cli", *map(str, command)]
+    process = subprocess.Popen(words, cwd=folder, start_new_session=True, **pipes)
     trees, done_ones = out / "work", "stages-*/trees/shard-*.json"
     while not list(trees.glob(done_ones)):
         assert process.poll() is None, process.communicate()

@@ -1,7 +1,5 @@
 """Everything is compiled before anybody waits for it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import pickle
 
-import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grinch.refine.neighbor_cost as polish_module
-from effort import at_night, trials
+from effort import trials
 from grinch import Grinch
+from grinch.core.arrival_neighbors import KnownNeighbors
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
-from grinch.datasets import arrival, gaussian_mixture, load
-from grinch.linkage.base import FunctionLinkage
+from grinch.datasets import arrival, load
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
-from grinch.neighbors import ByKey
 from grinch.refine.neighbor_cost import COUNTED, Polisher
 
 
@@ -60,22 +58,6 @@ def test_whom_a_point_knows(n, k, seed):
     assert known(engine) == plainly(X, k, COUNTED)
 
 
-def test_sorted_arrival_misses_hardly_a_neighbour():
-    X, y = gaussian_mixture(1000, n_classes=10, n_features=8)
-    X = X[arrival(y, "sorted")]
-    engine = engine_of(8)
-    engine.insert(X)
-    near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 1000)])
-    found = known(engine)
-    earlier = np.vstack([found for _, found in engine.search.stream(0, 1000)])
-
-    def share(lists):
-        return np.mean([len(set(lists[x]) & set(near[x].tolist())) / 25 for x in range(1000)])
-
-    assert share(earlier.tolist()) < 0.6
-    assert share(found) > 0.8
-
-
 def test_in_any_chunking_and_with_removals():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 6)) + 3 * np.eye(6)[np.sort(rng.integers(0, 6, 700))]
@@ -113,89 +95,13 @@ def test_who_leaves_is_known_to_nobody(rng):
     assert any(j >= 80 for x in range(80) for j in known(engine)[x])
 
 
-def test_who_never_got_in_is_known_to_nobody():
-    """A linkage that fails on a point: what came before it is in, and the tree goes on as if it had not been there."""
-    points = np.random.default_rng(1).normal(size=150).tolist()
-    broken = {"is": True}
-
-    def linkage(a, b):
-        if broken["is"] and 1e9 in (*a, *b):
-            raise ArithmeticError("too far")
-        return -abs(np.mean(a) - np.mean(b))
-
-    def model():
-        return Engine(FunctionLinkage(linkage), FAST, n_neighbors=5, hook=Polisher())
-
-    tried, never = model(), model()
-    tried.insert(points[:60])
-    for _ in range(2):
-        with pytest.raises(ValueError, match="too far"):
-            tried.insert([points[60 + _], 1e9, 0.5])
-    broken["is"] = False
-    assert tried.n_slots == 62
-    tried.insert(points[62:])
-    never.insert(points)
-    assert tried.tree().to_newick() == never.tree().to_newick()
-    assert known(tried) == known(never)
-
-
-@pytest.mark.parametrize(
-    ("error", "fails_at"),
-    [
-        *((KeyboardInterrupt(), when) for when in (1, 400, 2000)),
-        (ZeroDivisionError("in a linkage"), 400),
-        at_night(KeyboardInterrupt(), 5),
-        *(at_night(ZeroDivisionError("in a linkage"), when) for when in (1, 5, 2000)),
-    ],
-)
-def test_whatever_is_raised_all_points_so_far_are_in_a_valid_tree(fails_at, error):
-    calls = {"left": 10**9}
-
-    def linkage(a, b):
-        calls["left"] -= 1
-        if calls["left"] == 0:
-            raise error
-        return -abs(np.mean(a) - np.mean(b))
-
-    points = np.random.default_rng(2).normal(size=120).tolist()
-    model = Grinch(linkage, n_neighbors=5).fit(points[:41])
-    calls["left"] = fails_at
-    with pytest.raises((KeyboardInterrupt, ValueError)):
-        model.partial_fit(points[41:])
-    calls["left"] = 10**9
-    model.tree_.check()
-    n = model.n_leaves_
-    assert 41 <= n < 120
-    model.partial_fit(points[n:])
-    assert model.tree_.to_newick() == Grinch(linkage, n_neighbors=5).fit(points).tree_.to_newick()
-
-
-def test_candidates_by_key():
-    rng = np.random.default_rng(3)
-    words = ["".join(rng.choice(list("abc"), 5)) for _ in range(80)]
-
-    def linkage(a, b):
-        return float(np.mean([sum(s == t for s, t in zip(u, v, strict=True)) for u in a for v in b]))
-
-    search = ByKey(lambda word: {word[:2], word[-2:]})
-    whole = Grinch(linkage, search=search).fit(words)
-    parts = Grinch(linkage, search=search)
-    for begin in range(0, 80, 21):
-        parts.partial_fit(words[begin : begin + 21])
-    assert parts.tree_.to_newick() == whole.tree_.to_newick()
-    whole.update([3, 7], ["aaaaa", "ccccc"])
-    whole.remove([0, 1, 2]).partial_fit(words[:30])
-    whole.tree_.check()
-
-
-def test_saved_and_loaded_in_between(rng, tmp_path):
-    X = rng.normal(size=(400, 4))
-    whole = Grinch().fit(X)
-    model = pickle.loads(pickle.dumps(Grinch().fit(X[:190])))
-    model.partial_fit(X[190:300])
-    joblib.dump(model, tmp_path / "model")
-    locked = joblib.load(tmp_path / "model", mmap_mode="r")
-    assert locked.partial_fit(X[300:]).tree_.to_newick() == whole.tree_.to_newick()
+def test_little_is_kept_of_few_points_and_nothing_of_too_many(rng):
+    engine = engine_of(2)
+    engine.insert(rng.normal(size=(100, 2)))
+    assert len(pickle.dumps(engine.hook)) < 100_000
+    neighbors = KnownNeighbors(80, 5)
+    neighbors.note_scored(engine, 80, np.zeros((20, 25), np.int32))
+    assert (neighbors.is_complete, len(neighbors.near)) == (False, 0)
 
 
 def test_sorted_arrival_is_level_with_random():

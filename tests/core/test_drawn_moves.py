@@ -38,18 +38,8 @@ THREE |= {"x a": 6, "ax c": 3, "ax cd": 4, "ax cde": 9, "ax b": 1}
 PARENTS = {"b e": 5, "a b": 1, "a be": 3, "q b": 1, "q be": 1, "abe q": 2, "c b": 1, "d c": 5, "r c": 1, "cd r": 2}
 PARENTS |= {"x a": 6, "ax be": 4, "ax c": 3, "abex cd": 9}
 # Something (v x) likes leaves; what it leaves behind, z, likes n better than its new sibling m.
-LEFT_BEHIND = {
-    "l z": 2,
-    "m l": 1,
-    "lz m": 1.5,
-    "n l": 1,
-    "lzm n": 1,
-    "v l": 1,
-    "x v": 9,
-    "vx l": 8,
-    "z m": 0.2,
-    "z n": 0.5,
-}
+LEFT_BEHIND = {"l z": 2, "m l": 1, "lz m": 1.5, "n l": 1, "lzm n": 1, "v l": 1}
+LEFT_BEHIND |= {"x v": 9, "vx l": 8, "z m": 0.2, "z n": 0.5}
 
 CASES = {
     #      ┌┴┐          ┌─┴┐           ┌─┴┐

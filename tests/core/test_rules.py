@@ -10,8 +10,10 @@ from grinch import Grinch, Rules
 from grinch.compare.methods import parse_method
 from grinch.estimators.registry import make_system
 from grinch.tree.links import NO_LIMIT
+from refusals import refused
 
 LIMITS = ("_cap", "most_entries")
+NEED_GRAFTS = ("balanced_ties", "release", "polish")
 FLAGS = [name for name in Rules._fields if not name.endswith(LIMITS)]
 CAPS = [name for name in Rules._fields if name.endswith(LIMITS)]
 
@@ -40,28 +42,22 @@ def test_rules_are_shown_as_the_call_that_makes_them(shown):
     st.dictionaries(st.sampled_from(CAPS), st.sampled_from([7, 100, 1000, float("inf")])),
 )
 def test_what_is_shown_makes_the_same_rules(mode, flags, caps):
-    needing = [name for name in ("balanced_ties", "release", "polish") if flags.get(name)]
-    if needing and not flags.get("graft", True):
-        with pytest.raises(ValueError, match=f"{needing[0]}=True needs grafts; got graft=False"):
-            mode(**flags, **caps)
-        return
+    if any(flags.get(name) for name in NEED_GRAFTS):
+        flags["graft"] = True
     rules = mode(**flags, **caps)
     assert eval(repr(rules)) == rules
     asked = {**flags, **{name: min(cap, NO_LIMIT) for name, cap in caps.items()}}
     assert {name: getattr(rules, name) for name in asked} == asked
 
 
-@pytest.mark.parametrize("name", ["balanced_ties", "release", "polish"])
+@pytest.mark.parametrize("name", NEED_GRAFTS)
 def test_rules_that_need_grafts_are_refused_without_them(name):
     asked = {"graft": False, name: True}
-    for refused in (
-        lambda: Rules.fast(**asked),
-        lambda: make_system("grinch", **asked),
-        lambda: Grinch(mode=Rules(**asked)).fit([[1.0], [2.0]]),
-        lambda: parse_method(f"grinch:graft=false:{name}=true"),
-    ):
-        with pytest.raises(ValueError, match=f"{name}=True needs grafts; got graft=False.*Rules.fast"):
-            refused()
+    said = f"{name}=True needs grafts; got graft=False.*Rules.fast"
+    refused(said, Rules.fast, **asked)
+    refused(said, make_system, "grinch", **asked)
+    refused(said, Grinch(mode=Rules(**asked)).fit, [[1.0], [2.0]])
+    refused(said, parse_method, f"grinch:graft=false:{name}=true")
     for rules in (Rules.fast(graft=False), Rules.fast(graft=False, **{name: False}), Rules.exact(graft=False)):
         assert not rules.graft
         assert not getattr(rules, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 
 import numba
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import at_night, trials
-from engines import engine_in
+from engines import PlacesNow, engine_in
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.rules import MODES
 from sparse_data import sparse_groups
@@ -26,30 +25,6 @@ def furthest_mean(a, b):
     for i in range(a.mean.shape[0]):
         total = max(total, abs(a.mean[i] - b.mean[i]))
     return -total
-
-
-def engine_of(model):
-    return engine_in(model)
-
-
-class Expected:
-    """What an engine says now, in ids of its tree: what a view made now has to say for good."""
-
-    def __init__(self, engine, queries):
-        self.queries, self.newick, self.slots = queries, engine.tree().to_newick(), engine.slots()
-        places = engine.place(queries)
-        self.places = engine.numbered(places.nearest), engine.numbered(places.sibling), places.score
-        self.has_nearest = places.nearest >= 0
-        self.view = engine.view()
-
-    def check(self):
-        found = self.view.place(self.queries)
-        nearest, sibling, score = self.places
-        np.testing.assert_array_equal(found.nearest, np.where(self.has_nearest, nearest, -1))
-        np.testing.assert_array_equal(found.sibling, sibling)
-        np.testing.assert_array_equal(found.score, score)
-        assert self.view.tree.to_newick() == self.newick
-        np.testing.assert_array_equal(self.view.slots, self.slots)
 
 
 def queries_for(X, rng):
@@ -71,19 +46,19 @@ def lives(model, X, rng):
     yield model.refine()
     yield model.partial_fit(X[45:half])
     yield model.remove(rng.permutation(model.ids_)[: int(0.7 * model.n_leaves_)])
-    assert engine_of(model).n_slots == model.n_leaves_, "it was compacted"
+    assert engine_in(model).n_slots == model.n_leaves_, "it was compacted"
     yield model.partial_fit(X[half:])
 
 
 def check_through_a_life(model, X, rng):
     n = X.shape[0] // 2
     model.fit(X[:n]).remove([3, 77])
-    made = [Expected(engine_of(model), queries_for(X, rng))]
+    made = [PlacesNow(engine_in(model), queries_for(X, rng))]
     for i, _ in enumerate(lives(model, X[n:], rng)):
         for expected in made:
             expected.check()
         if i % 3 == 0:
-            made.append(Expected(engine_of(model), queries_for(X, rng)))
+            made.append(PlacesNow(engine_in(model), queries_for(X, rng)))
     for expected in made:
         expected.check()
 
@@ -133,17 +108,17 @@ def test_a_view_of_sparse_rows_stays_right(rng, linkage, metric, search):
 @pytest.mark.parametrize("search", ["index", "auto"])
 @pytest.mark.parametrize("linkage", ["average", *map(at_night, ["cosine", "ward"])])
 def test_a_view_searches_the_cells_of_its_time(rng, monkeypatch, linkage, search):
-    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 512)
+    monkeypatch.setattr("grinch.neighbors.choice.EXACT_UP_TO", 512)
     X = rng.normal(size=(6000, 6))
     model = Grinch(linkage, search=search).fit(X[:3000])
-    made = [Expected(engine_of(model), queries_for(X, rng))]
+    made = [PlacesNow(engine_in(model), queries_for(X, rng))]
     for start in range(3000, 6000, 1000):
         model.partial_fit(X[start : start + 1000])
         for expected in made:
             expected.check()
-        made.append(Expected(engine_of(model), queries_for(X, rng)))
+        made.append(PlacesNow(engine_in(model), queries_for(X, rng)))
     model.remove(list(range(4000)))
-    assert engine_of(model).n_slots == model.n_leaves_ == 2000
+    assert engine_in(model).n_slots == model.n_leaves_ == 2000
     for expected in made:
         expected.check()
 
@@ -156,62 +131,15 @@ def test_a_view_keeps_its_frame(rng, unit, middle, later):
     """Where points are measured from, and in what unit, changes with points that are far away or have other lengths."""
     X = unit * rng.normal(size=(400, 4))
     model = Grinch().fit(X)
-    expected, frame = Expected(engine_of(model), queries_for(X, rng)), engine_of(model).summaries.frame
+    expected, frame = PlacesNow(engine_in(model), queries_for(X, rng)), engine_in(model).summaries.frame
     before = frame.origin.copy(), frame.scale
     model.partial_fit(middle + later * rng.normal(size=(3000, 4)))
     assert frame.scale != before[1] or (frame.origin != before[0]).any()
     expected.check()
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("mode", ["fast", "paper"])
-def test_points_with_nothing_in_common_climb_beyond_the_caps(rng, is_sparse, mode):
-    X, nothing = np.abs(rng.normal(size=(1500, 8))), np.zeros((2, 8))
-    model = Grinch("cosine", mode=mode)
-    if is_sparse:
-        # Under squared distances too: all have a column that is in no other row, and is large.
-        model, nothing = Grinch(mode=mode), np.array([[9.0, *[0] * 8], [8.0, *[0] * 8]])
-        X = np.hstack([np.zeros((len(X), 1)), X])
-        X, nothing = (scipy.sparse.csr_matrix(rows) for rows in (X, nothing))
-    expected = Expected(engine_of(model.fit(X[:1000])), nothing)
-    assert (expected.places[1] == expected.view.tree.root).all()
-    expected.check()
-    model.partial_fit(X[1000:])
-    expected.check()
-
-
-def test_without_a_neighbour_a_walk_starts_at_the_root(rng):
-    engine = engine_of(Grinch().fit(rng.normal(size=(1000, 4))))
-    engine.search.stream = lambda start, stop, limit=None: iter([(start, np.full((stop - start, 3), -1, np.int32))])
-    expected = Expected(engine, rng.normal(size=(3, 4)))
-    object.__setattr__(expected.view, "search", FindsNothing())
-    expected.check()
-    assert (expected.places[1] == expected.view.tree.root).all()
-
-
-class FindsNothing:
-    def find(self, arrays, slots, limit):
-        return np.full((len(slots), 3), -1, np.int32)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_views_of_few_points(n):
-    X = np.eye(4)[:n]
-    model = Grinch(n_clusters=2).fit(X)
-    expected = Expected(engine_of(model), np.eye(4))
-    model.partial_fit(np.eye(4))
-    expected.check()
-
-
-def test_a_view_of_nothing_places_nothing(rng):
-    model = Grinch().fit(rng.normal(size=(3, 2))).remove([0, 1, 2])
-    view = engine_of(model).view()
-    assert view.tree.n_leaves == 0
-    assert view.place(rng.normal(size=(2, 2))).sibling.tolist() == [-1, -1]
-
-
 def test_there_is_no_view_of_a_linkage_on_records():
-    assert engine_of(Grinch(lambda a, b: -abs(np.mean(a) - np.mean(b))).fit([1.0, 2.0, 5.0])).view() is None
+    assert engine_in(Grinch(lambda a, b: -abs(np.mean(a) - np.mean(b))).fit([1.0, 2.0, 5.0])).view() is None
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 30]), st.sampled_from(["fast", "paper", "exact"]))
@@ -222,17 +150,17 @@ def test_views_with_caps_of_any_size(seed, cap, mode):
     rules = MODES[mode].changed(cap=cap)
     assert isinstance(rules, Rules)
     model = Grinch("cosine", mode=rules).fit(X[:80])
-    expected = Expected(engine_of(model), X[60:])
+    expected = PlacesNow(engine_in(model), X[60:])
     model.partial_fit(X[80:])
     expected.check()
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
-    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 1024)
+    monkeypatch.setattr("grinch.neighbors.choice.EXACT_UP_TO", 1024)
     X = sparse_groups(2500) if is_sparse else rng.normal(size=(6000, 5))
     model = Grinch().fit(X[:1500])
-    made, failures, stop = [Expected(engine_of(model), queries_for(X, rng))], [], threading.Event()
+    made, failures, stop = [PlacesNow(engine_in(model), queries_for(X, rng))], [], threading.Event()
 
     def read():
         try:
@@ -247,7 +175,7 @@ def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
         thread.start()
     for start in range(1500, X.shape[0], 500):
         model.partial_fit(X[start : start + 500]).remove(model.ids_[:250])
-        made[:] = [*made[-1:], Expected(engine_of(model), queries_for(X, rng))]
+        made[:] = [*made[-1:], PlacesNow(engine_in(model), queries_for(X, rng))]
     stop.set()
     for thread in threads:
         thread.join()
@@ -256,11 +184,3 @@ def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
     for start in range(1500, X.shape[0], 500):
         alone.partial_fit(X[start : start + 500]).remove(alone.ids_[:250])
     assert model.tree_.to_newick() == alone.tree_.to_newick()
-
-
-def test_an_engine_with_views_can_be_pickled(rng):
-    X = rng.normal(size=(700, 4))
-    model = Grinch(search="index").fit(X[:600])
-    view = engine_of(model).view()
-    twin = pickle.loads(pickle.dumps(engine_of(model)))
-    np.testing.assert_array_equal(twin.view().place(X[600:]).sibling, view.place(X[600:]).sibling)

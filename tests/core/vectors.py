@@ -6,30 +6,13 @@ import numpy as np
 from numba import njit
 
 from core.paper import Similarity
-from dense_linkages import DENSE_NAMES
+from dense_linkages import DENSE_NAMES, score_by_hand
 
 NAMED = DENSE_NAMES
 
 
 def brute_force(name: str, metric: str, X: np.ndarray) -> Similarity:
-    rows = X.astype(np.float64)
-    unit = rows / np.linalg.norm(rows, axis=1)[:, None]
-
-    def f(a: frozenset[int], b: frozenset[int]) -> float:
-        i, j = sorted(a), sorted(b)
-        if name == "average" and metric == "cosine":
-            return (unit[i] @ unit[j].T).mean()
-        if name == "average" and metric == "dot":
-            return (rows[i] @ rows[j].T).mean()
-        if name == "average":
-            return -((rows[i][:, None] - rows[j]) ** 2).sum(axis=2).mean()
-        if name == "cosine":
-            u, v = rows[i].sum(axis=0), rows[j].sum(axis=0)
-            return u @ v / (np.linalg.norm(u) * np.linalg.norm(v))
-        gap = ((rows[i].mean(axis=0) - rows[j].mean(axis=0)) ** 2).sum()
-        return -gap if name == "centroid" else -gap * len(i) * len(j) / (len(i) + len(j))
-
-    return f
+    return lambda a, b: score_by_hand(name, metric, X[sorted(a)], X[sorted(b)])
 
 
 class NearTies:

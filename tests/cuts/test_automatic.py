@@ -15,11 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NearestNeighbors
 
 from grinch import Tree
-from grinch.cuts import automatic_cut, cut_auto, cut_threshold, labels_of, neighbor_graph, node_labels, without_noise
+from grinch.cuts import automatic_cut, cut_auto, cut_threshold, labels_of, neighbor_graph, node_labels
 from grinch.cuts.graph import NeighborGraph, weighted
 from grinch.cuts.labels import share_inside
 from grinch.cuts.persistence import RESOLUTIONS, by_height, by_resolution, edges_under, mean_gaps
-from trees import labels_from, partitions, random_tree, random_trees
+from trees import chain, labels_from, partitions, random_tree, random_trees
 
 
 def random_graph(rng, n, k=3):
@@ -204,9 +204,7 @@ def test_cuts_of_few_or_equal_points():
 
 
 def test_a_chain_of_many_points_is_cut_without_recursion():
-    n = 20_000
-    merges = [[0, 1, 1.0, 2]] + [[n + i, i + 2, 2.0 + i, i + 3] for i in range(n - 2)]
-    assert len(cut_auto(Tree.from_scipy(merges))) == n
+    assert len(cut_auto(chain(20_000))) == 20_000
 
 
 def test_without_vectors_heights_and_a_graph_count(rng):
@@ -214,13 +212,6 @@ def test_without_vectors_heights_and_a_graph_count(rng):
     tree = Tree.from_scipy(sch.linkage(vectors, "average"))
     assert adjusted_rand_score(y, cut_auto(tree)) == 1
     assert adjusted_rand_score(y, cut_auto(tree, graph=neighbor_graph(vectors, "euclidean"))) == 1
-
-
-def test_copies_count_as_one_point(rng):
-    vectors, y = blobs(rng, [20] * 5, n_features=30)
-    twice = np.repeat(vectors, 2, axis=0)
-    tree = Tree.from_scipy(sch.linkage(twice, "average"))
-    assert adjusted_rand_score(np.repeat(y, 2), cut_auto(tree, twice, metric="euclidean")) == 1
 
 
 def test_a_graph_of_all_pairs_says_nothing():
@@ -253,18 +244,6 @@ def test_heights_that_overflow_are_compared_all_the_same(rng):
 
 
 # Noise ----------------------------------------------------------------------------------------------------------------
-
-
-def test_points_that_belong_nowhere(rng):
-    vectors, y = blobs(rng, [40, 40, 40])
-    far = np.eye(3, 8) * 500
-    vectors, y = np.concatenate([vectors, far]), np.append(y, [-1, -1, -1])
-    tree = Tree.from_scipy(sch.linkage(vectors, "average"))
-    cut = automatic_cut(tree, neighbor_graph(vectors, "euclidean"), mean_gaps(tree, vectors, "euclidean"))
-    labels = without_noise(tree, node_labels(tree, cut.is_split), cut.graph)[: len(y)]
-    assert (labels[-3:] == -1).all()
-    assert adjusted_rand_score(y[:-3], labels[:-3]) == 1
-    assert labels.max() == 2
 
 
 def test_shares_inside_by_their_definition(rng):

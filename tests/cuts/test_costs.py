@@ -14,6 +14,7 @@ from scipy.spatial.distance import pdist
 
 from grinch import Tree
 from grinch.cuts import cut_by_cost, node_costs, splits_by_cost
+from refusals import refused
 from trees import random_trees
 
 
@@ -69,13 +70,8 @@ def test_what_a_cut_by_cost_refuses():
     tree = Tree.from_scipy([[0, 1, 1.0, 2]])
     with pytest.raises(ValueError, match=r"cost must be one of .*; got 'kmean'; did you mean 'kmeans'"):
         cut_by_cost(tree, [[0.0], [1.0]], 2, cost="kmean")
-    with pytest.raises(ValueError, match="vectors must have one row for each of the 2 points"):
-        cut_by_cost(tree, [[0.0]], 2)
-    with pytest.raises(ValueError, match="vectors must be finite"):
-        cut_by_cost(tree, [[0.0], [float("nan")]], 2)
-    with pytest.raises(ValueError, match="vectors must be numbers"):
-        cut_by_cost(tree, [["a"], ["b"]], 2)
-    with pytest.raises(ValueError, match="costs must have one entry for each of the 4 node ids"):
-        splits_by_cost(tree, [1.0], 2)
-    with pytest.raises(ValueError, match="n_clusters must be a whole number"):
-        cut_by_cost(tree, [[0.0], [1.0]], 0)
+    refused("vectors must have one row for each of the 2 points", cut_by_cost, tree, [[0.0]], 2)
+    refused("vectors must be finite", cut_by_cost, tree, [[0.0], [float("nan")]], 2)
+    refused("vectors must be numbers", cut_by_cost, tree, [["a"], ["b"]], 2)
+    refused("costs must have one entry for each of the 4 node ids", splits_by_cost, tree, [1.0], 2)
+    refused("n_clusters must be a whole number", cut_by_cost, tree, [[0.0], [1.0]], 0)

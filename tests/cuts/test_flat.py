@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch import Tree
 from grinch.cuts import cut_inconsistency, cut_n_clusters, cut_threshold
+from refusals import refused
 
 
 @pytest.mark.parametrize("method", ["average", "ward", "single"])
@@ -17,16 +18,10 @@ def test_cuts_are_those_of_scipy(rng, method):
     tree = Tree.from_scipy(matrix)
     for k in (1, 2, 5, 40, 80):
         labels = cut_n_clusters(tree, k)
+        assert list(dict.fromkeys(labels)) == list(range(k)), "in the order of arrival"
         assert adjusted_rand_score(sch.fcluster(matrix, k, "maxclust"), labels) == 1
-        assert labels.max() == k - 1
     for height in np.quantile(matrix[:, 2], [0.1, 0.5, 0.9]):
         assert adjusted_rand_score(sch.fcluster(matrix, height, "distance"), cut_threshold(tree, -height)) == 1
-
-
-def test_labels_count_up_in_the_order_of_arrival(rng):
-    labels = cut_n_clusters(Tree.from_scipy(sch.linkage(rng.normal(size=(50, 2)))), 7)
-    _, first = np.unique(labels, return_index=True)
-    assert (np.diff(first) > 0).all()
 
 
 def test_a_threshold_cut_goes_from_the_top():
@@ -45,20 +40,14 @@ def test_cuts_of_tiny_trees():
     assert cut_threshold(tree, 0.5).tolist() == [0]
     tree.attach(beside=0)
     assert cut_n_clusters(tree, 3).tolist() == [0, 1]
-    with pytest.raises(ValueError, match="threshold needs a tree that knows its scores"):
-        cut_threshold(tree, 0.5)
+    refused("threshold needs a tree that knows its scores", cut_threshold, tree, 0.5)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2.5, True, "3", None])
-def test_n_clusters_must_be_a_count(bad):
-    with pytest.raises(ValueError, match="n_clusters must be a whole number of at least 1; got"):
-        cut_n_clusters(Tree(), bad)
-
-
-@pytest.mark.parametrize("bad", ["0.5", float("nan"), True, None])
-def test_threshold_must_be_a_number(bad):
-    with pytest.raises(ValueError, match="threshold must be a number"):
-        cut_threshold(Tree(), bad)
+def test_what_is_no_number_is_refused():
+    for bad in (0, -1, 2.5, True, "3", None):
+        refused("n_clusters must be a whole number of at least 1; got", cut_n_clusters, Tree(), bad)
+    for bad in ("0.5", float("nan"), True, None):
+        refused("threshold must be a number", cut_threshold, Tree(), bad)
 
 
 @pytest.mark.parametrize("method", ["average", "complete", "single", "ward"])
@@ -75,7 +64,5 @@ def test_inconsistency_of_equal_heights_and_tiny_trees():
     assert cut_inconsistency(equal, factor=0.0).tolist() == [0, 0, 0, 0]
     assert cut_inconsistency(equal, factor=-0.5).tolist() == [0, 1, 2, 3]
     assert cut_inconsistency(Tree()).tolist() == []
-    with pytest.raises(ValueError, match="depth must be a whole number of at least 1; got 0"):
-        cut_inconsistency(equal, depth=0)
-    with pytest.raises(ValueError, match="factor must be a number of standard deviations; got '1'"):
-        cut_inconsistency(equal, factor="1")
+    refused("depth must be a whole number of at least 1; got 0", cut_inconsistency, equal, depth=0)
+    refused("factor must be a number of standard deviations; got '1'", cut_inconsistency, equal, factor="1")

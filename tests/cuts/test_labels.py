@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import scipy.cluster.hierarchy as sch
@@ -14,10 +12,9 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
 from grinch import Tree
-from grinch.cuts import automatic_cut, cut_auto, labels_of, neighbor_graph, splits_n_clusters
+from grinch.cuts import cut_auto, labels_of, neighbor_graph, splits_n_clusters
 from grinch.cuts.graph import comparable
 from grinch.cuts.labels import REACH, SMALL, join_near, merge_small
-from grinch.cuts.persistence import mean_gaps
 from trees import random_trees
 
 
@@ -101,23 +98,3 @@ def test_groups_without_a_large_one_become_one():
     tree = Tree.from_scipy(sch.linkage(X, "average"))
     assert labels_of(tree, *merge_small(tree, splits_n_clusters(tree, 4), 3, X)).tolist() == [0] * 4 + [1] * 4
     assert labels_of(tree, *merge_small(tree, splits_n_clusters(tree, 4), 9, X)).tolist() == [0] * 8
-
-
-@pytest.mark.parametrize("min_size", [1, 4])
-@pytest.mark.parametrize("seed", range(4))
-def test_layers_nest_after_joining(seed, min_size):
-    rng = np.random.default_rng(seed)
-    centres = (rng.normal(size=(5, 6)) * 30)[:, None] + rng.normal(size=(5, 6, 6)) * 5
-    y = rng.integers(0, 30, 500)
-    X = (centres.reshape(30, 6)[y] + rng.standard_t(2, size=(500, 6))).astype(np.float32)
-    tree = Tree.from_scipy(sch.linkage(X, "average"))
-    found = automatic_cut(tree, neighbor_graph(X, "euclidean"), mean_gaps(tree, X, "euclidean"))
-    layers = found.joined(comparable(X, "euclidean"), min_size)
-    labels = [labels_of(tree, layer.is_split, layer.becomes) for layer in layers]
-    assert len(labels) > 1
-    best = found.best_joined(comparable(X, "euclidean"), min_size)
-    assert any((one == labels_of(tree, best.is_split, best.becomes)).all() for one in labels)
-    for fine, coarse in pairwise(labels):
-        assert len(np.unique(np.stack([fine, coarse]), axis=1).T) == fine.max() + 1
-        assert fine.max() > coarse.max() > 0
-    assert all(np.bincount(one).min() >= min_size for one in labels)

@@ -10,7 +10,8 @@ from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
 from grinch.cuts import cut_n_clusters, cut_sizeable
-from trees import random_trees
+from refusals import refused
+from trees import chain, random_trees
 
 
 def by_hand(tree: Tree, n_clusters: int, min_size: int) -> list[int]:
@@ -96,15 +97,11 @@ def test_few_points():
 
 
 def test_a_deep_chain_is_cut_without_recursion():
-    n = 100_000
-    pairs = np.stack([np.arange(1, n), np.concatenate([[0], np.arange(n, 2 * n - 2)])], axis=1)
-    tree = Tree.from_merges(pairs, -np.arange(1.0, n), 0.0)
+    tree = chain(100_000)
     assert np.bincount(cut_sizeable(tree, 50)).min() >= 1
     assert cut_sizeable(tree, 50).max() == 49
 
 
 @pytest.mark.parametrize(("name", "value"), [("n_clusters", 0), ("min_size", 0), ("min_size", 1.5)])
 def test_it_says_what_is_wrong(name, value):
-    tree = Tree.from_scipy([[0, 1, 1.0, 2]])
-    with pytest.raises(ValueError, match=name):
-        cut_sizeable(tree, **{"n_clusters": 2, name: value})
+    refused(name, cut_sizeable, Tree.from_scipy([[0, 1, 1.0, 2]]), **{"n_clusters": 2, name: value})

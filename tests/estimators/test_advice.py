@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_bl
 from sklearn.preprocessing import StandardScaler, normalize
 
 import grinch
-from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
+from grinch import HAC, SCC, Birch, Grinch, MiniBatchHAC, Perch
 from grinch.errors import SettingsWarning
 from grinch.hints import suggest_linkage
 
@@ -41,69 +41,60 @@ def said(act):
     return [each for each in found if each.category is SettingsWarning]
 
 
-@pytest.mark.parametrize(
-    "model", [Grinch(), Grinch("ward"), Grinch("single"), HAC(), MiniBatchHAC(), Perch(), Birch()], ids=repr
-)
-def test_columns_of_very_different_spreads(rng, model):
-    with pytest.warns(SettingsWarning, match=SPREADS):
-        model.fit(units(rng))
-    assert said(lambda: model.fit(units(rng, scale=100))) == []
-    assert said(lambda: model.fit(StandardScaler().fit_transform(units(rng)))) == []
+def noise(width, n=60):
+    return lambda rng: rng.normal(size=(n, width))
 
 
-def test_spreads_do_not_matter_where_they_do_not_count(rng):
-    X = np.hstack([units(rng), units(rng)])
-    assert said(lambda: Grinch(metric="cosine").fit(X)) == []
-    assert said(lambda: Grinch("cosine").fit(X)) == []
-    assert said(lambda: Grinch().fit(normalize(X))) == []  # rows of length 1 are not measures in units
+def lengths_of_one(make):
+    return lambda rng: normalize(make(rng))
 
 
-def test_counts_of_very_different_lengths(rng):
-    with pytest.warns(SettingsWarning, match=COUNTS):
-        Grinch().fit(counts(rng))
-    assert said(lambda: Grinch(metric="cosine").fit(counts(rng))) == []
-    assert said(lambda: Grinch(metric="hellinger").fit(counts(rng))) == []
-    assert said(lambda: Grinch().fit(normalize(counts(rng)))) == []
-    assert said(lambda: Grinch().fit(counts(rng, longest=4))) == []
+MODELS = (Grinch(), Grinch("single"), HAC(), MiniBatchHAC(), Perch(), Birch(), SCC())
+NO_SCORE = r"threshold=0.5 is above every score \(at most -.* minus a distance"
+WARNED = [
+    *((model, units, SPREADS) for model in (*MODELS, Grinch("ward"))),
+    (Grinch(), counts, COUNTS),
+    (Grinch(metric="cosine"), noise(2), DIRECTIONS),
+    (HAC(metric="cosine"), noise(3), "X has 3 columns"),
+    *((m, noise(4), NO_SCORE) for m in (Grinch(threshold=0.5), HAC(threshold=0.5), Grinch("ward", threshold=0.5))),
+    (Grinch(metric="cosine", threshold=0.9999), noise(8), r"threshold=0.9999 is above every score \(at most 0.9"),
+    (Grinch("single", threshold=0.5), noise(4), r"threshold=0.5 is above every score \(at most 0\)"),
+    (Grinch(n_clusters=31), noise(4), "n_clusters=31 is more than half of the 60 points"),
+]
 
 
-def test_directions_in_two_or_three_columns(rng):
-    with pytest.warns(SettingsWarning, match=DIRECTIONS):
-        Grinch(metric="cosine").fit(rng.normal(size=(60, 2)))
-    with pytest.warns(SettingsWarning, match="X has 3 columns"):
-        HAC(metric="cosine").fit(rng.normal(size=(60, 3)))
-    assert said(lambda: Grinch(metric="cosine").fit(rng.normal(size=(60, 4)))) == []
-    assert said(lambda: Grinch(metric="cosine").fit(normalize(rng.normal(size=(60, 3))))) == []
+@pytest.mark.parametrize(("model", "make", "words"), WARNED)
+def test_settings_that_do_not_suit_the_points(rng, model, make, words):
+    with pytest.warns(SettingsWarning, match=words):
+        model.fit(make(rng))
 
 
-@pytest.mark.parametrize("model", [Grinch(threshold=0.5), HAC(threshold=0.5), Grinch("ward", threshold=0.5)], ids=repr)
-def test_a_threshold_that_no_score_reaches(rng, model):
-    X = rng.normal(size=(60, 4))
-    with pytest.warns(SettingsWarning, match=r"threshold=0.5 is above every score \(at most -.* minus a distance"):
-        model.fit(X)
-    assert len(set(model.labels_)) == 60
-    assert said(lambda: model.set_params(threshold=-1.0).fit(X)) == []
+# Spreads and lengths that do not count, or are not so different; few points, which may well be all apart.
+QUIET = [
+    *((model, lambda rng: units(rng, scale=100)) for model in MODELS),
+    (Grinch(), lambda rng: StandardScaler().fit_transform(units(rng))),
+    *((m, lambda rng: np.tile(units(rng), 2)) for m in (Grinch(metric="cosine"), Grinch("cosine"))),
+    *((Grinch(), lengths_of_one(make)) for make in (lambda rng: np.tile(units(rng), 2), counts)),
+    *((Grinch(metric=metric), counts) for metric in ("cosine", "hellinger")),
+    (Grinch(), lambda rng: counts(rng, longest=4)),
+    (Grinch(metric="cosine"), noise(4)),
+    (Grinch(metric="cosine"), lengths_of_one(noise(3))),
+    *((m, noise(4)) for m in (Grinch(threshold=-1.0), HAC(threshold=-1.0), Grinch("ward", threshold=-1.0))),
+    (Grinch(metric="cosine", threshold=0.9999), lambda rng: np.eye(4)),
+    (Grinch(lambda a, b: -abs(a[0] - b[0]), threshold=0.5), lambda rng: list(range(30))),
+    (Grinch(n_clusters=30), noise(4)),
+]
 
 
-def test_a_threshold_that_scores_could_reach_and_do_not(rng):
-    model = Grinch(metric="cosine", threshold=0.9999)
-    with pytest.warns(SettingsWarning, match=r"threshold=0.9999 is above every score \(at most 0.9"):
-        model.fit(rng.normal(size=(60, 8)))
-    # Of a beginning nobody knows what will come, and few points may well be all apart.
+@pytest.mark.parametrize(("model", "make"), QUIET)
+def test_settings_that_suit_the_points(rng, model, make):
+    assert said(lambda: model.fit(make(rng))) == []
+
+
+def test_of_a_beginning_nobody_knows_what_will_come(rng):
     assert said(lambda: Grinch(metric="cosine", threshold=0.9999).partial_fit(rng.normal(size=(60, 8)))) == []
-    assert said(lambda: Grinch(metric="cosine", threshold=0.9999).fit(np.eye(4))) == []
     with pytest.warns(SettingsWarning, match=r"threshold=1.5 is above every score \(at most 1\)"):
         Grinch(metric="cosine", threshold=1.5).partial_fit(np.eye(4))
-    with pytest.warns(SettingsWarning, match=r"threshold=0.5 is above every score \(at most 0\)"):
-        Grinch("single", threshold=0.5).fit(np.eye(4))
-    assert said(lambda: Grinch(lambda a, b: -abs(a[0] - b[0]), threshold=0.5).fit(list(range(30)))) == []
-
-
-def test_more_clusters_than_half_the_points(rng):
-    X = rng.normal(size=(60, 4))
-    with pytest.warns(SettingsWarning, match="n_clusters=31 is more than half of the 60 points"):
-        Grinch(n_clusters=31).fit(X)
-    assert said(lambda: Grinch(n_clusters=30).fit(X)) == []
 
 
 def test_it_is_said_once_at_the_line_that_fits_and_never_when_reading(rng, tmp_path):

@@ -111,21 +111,6 @@ def test_equal_points_stay_together_in_any_order():
         assert (labels.reshape(30, 3) == labels[::3, None]).all()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"layer": "finest"}, "layer must be one of 'auto', 'fine', 'coarse', or the number of a layer; got 'finest'"),
-        ({"layer": True}, "layer must be one of"),
-        ({"layer": 1, "n_clusters": 3}, "layer is for the automatic cut; got layer=1 with n_clusters=3"),
-        ({"cut": "size"}, "cut must be one of 'sizeable', 'height'; got 'size'"),
-        ({"min_cluster_size": 0}, "min_cluster_size must be"),
-    ],
-)
-def test_what_cannot_be_asked_for(given, message):
-    with pytest.raises(ValueError, match=message):
-        Grinch(**given).fit(np.eye(4))
-
-
 def test_the_table_and_the_tree_of_joined_clusters(nested):
     model = Grinch(n_clusters=5).fit(nested)
     table, labels = model.summary(), model.labels_

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from grinch import Perch
+from grinch import Online, Perch
 from grinch.datasets import separated
 from grinch.metrics import dendrogram_purity
 
@@ -34,14 +35,15 @@ def test_separated_data_are_pure_in_every_order(seed, sizes, d, balance, exact_l
         assert dendrogram_purity(tree, labels) == 1.0
 
 
-@pytest.mark.parametrize("balance", [False, True])
-def test_large_separated_clusters_are_pure_too(balance):
-    X, y = separated("cliques", n_classes=12, per_class=150, n_features=8, random_state=5)
-    for order in ("random", "sorted"):
-        rows = np.random.default_rng(0).permutation(len(y)) if order == "random" else np.argsort(y, kind="stable")
-        model = Perch(balance=balance, n_clusters=12).fit(X[rows])
-        assert dendrogram_purity(model.tree_, y[rows]) == 1.0
-        assert adjusted_rand_score(y[rows], model.labels_) == 1.0
+@pytest.mark.parametrize(("balance", "expected", "rotations"), [(False, 0.695, 1146), (True, 0.671, 1125)])
+def test_purity_and_rotations_are_those_of_the_authors_programs(balance, expected, rotations):
+    """Of their Python without balance rotations, and of their Scala, which look at the points of up to ten leaves."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    model = Perch(balance=balance, exact_leaves=10).fit(X[order])
+    assert dendrogram_purity(model.tree_, y[order]) == pytest.approx(expected, abs=0.002)
+    assert model.stats_["rotations"] == rotations
+    assert dendrogram_purity(Online(metric="sqeuclidean").fit(X[order]).tree_, y[order]) < expected - 0.05
 
 
 def test_balance_rotations_make_the_tree_shallower():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import grinch
+from effort import at_night
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors import ByKey, ByVector
@@ -17,12 +18,8 @@ from twins import same_bits
 
 # Beyond the cap of 300 leaves, where summaries of nodes may lag behind.
 N, BATCH = 1200, 300
-DENSE = [
-    *((name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics if name != "tanimoto"),
-    ("single", None),
-    ("complete", None),
-]
-SPARSE = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
+DAILY = {("cosine", "cosine"), ("average", "sqeuclidean"), ("average", "dot"), ("tanimoto", "tanimoto")}
+NAMED = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
 
 
 def overlapping_groups(n: int) -> np.ndarray:
@@ -47,53 +44,63 @@ def look(model, X) -> None:
     pickle.dumps(model)
 
 
+def look_at_points(model, X) -> None:
+    """Read what there is to read of models and linkages that cannot say more."""
+    model.predict([*X[:20], np.zeros(8), np.full(8, 1e6)])
+    model.labels_, model.tree_
+
+
 def assert_same_tree(a, b) -> None:
     assert same_bits(a.tree_.keys(), b.tree_.keys())
     assert same_bits(a.tree_.heights(), b.tree_.heights())
 
 
-def grow_twins(new_model, X, look=look):
-    """Let two models take the same batches, of which one is read after each."""
-    unread, read = new_model(), new_model()
-    for start in range(0, X.shape[0], BATCH):
-        batch = X[start : start + BATCH]
-        unread.partial_fit(batch)
-        before = read.partial_fit(batch).stats_
-        look(read, X[: start + BATCH])
-        assert read.stats_ == before
-    assert_same_tree(unread, read)
-    for model in (unread, read):
-        model.remove(range(0, X.shape[0], 7))
-    look(read, X)
-    for model in (unread, read):
-        model.partial_fit(X[:BATCH])
-    assert_same_tree(unread, read)
-    return unread, read
+def check_twins(new_model, X, look=look, batch=BATCH):
+    """Let two models take the same batches, of which one is read after each, and go the same way from there."""
+    (n, *_), both = np.shape(X), (new_model(), new_model())
+    for start in range(0, n, batch):
+        for model in both:
+            before = model.partial_fit(X[start : start + batch]).stats_
+        look(both[1], X[: start + batch])
+        assert both[1].stats_ == before
+    assert_same_tree(*both)
+    for model in both:
+        model.remove(range(0, n, 7))
+    look(both[1], X)
+    for model in both:
+        model.partial_fit(X[:batch])
+    assert_same_tree(*both)
 
 
-@pytest.mark.parametrize(("linkage", "metric"), DENSE)
-def test_dense_points(linkage, metric):
-    X = overlapping_groups(N if linkage in VECTOR_LINKAGES else 500)
-    grow_twins(lambda: Grinch(linkage, metric=metric), np.abs(X) if metric == "hellinger" else X)
+@pytest.mark.parametrize(("linkage", "metric"), [each if each in DAILY else at_night(*each) for each in NAMED])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_all_linkages_on_vectors(linkage, metric, is_sparse):
+    X = sparse_groups(N, n_features=120, n_groups=6) if is_sparse else overlapping_groups(N)
+    X = np.abs(X) if linkage == "tanimoto" or metric == "hellinger" else X
+    check_twins(lambda: Grinch(linkage, metric=metric), X)
 
 
-@pytest.mark.parametrize(("linkage", "metric"), SPARSE)
-def test_sparse_points(linkage, metric):
-    grow_twins(lambda: Grinch(linkage, metric=metric), sparse_groups(N, n_features=120, n_groups=6))
+@pytest.mark.parametrize("linkage", ["single", at_night("complete")])
+def test_linkages_of_all_pairs(linkage):
+    check_twins(lambda: Grinch(linkage), overlapping_groups(320), batch=160)
 
 
 @pytest.mark.parametrize("mode", [Rules.fast(polish=False), Rules.fast(cap=30, polish=False), "paper"])
 def test_other_rules(mode):
-    grow_twins(lambda: Grinch("cosine", mode=mode), overlapping_groups(N))
+    check_twins(lambda: Grinch("cosine", mode=mode), overlapping_groups(N))
 
 
 @pytest.mark.parametrize("system", [Online, Rotate])
 def test_other_systems(system):
-    def look_at_points(model, X):
-        model.predict(np.concatenate([X[:10], X[:2] * 0.0, X[:2] * 1e6]))
-        model.labels_, model.tree_
+    check_twins(lambda: system("cosine"), overlapping_groups(N), look_at_points)
 
-    grow_twins(lambda: system("cosine"), overlapping_groups(N), look_at_points)
+
+def test_records_with_sources_of_candidates():
+    def similarity(a, b):
+        return -float(np.abs(np.mean(a, axis=0) - np.mean(b, axis=0)).sum())
+
+    sources = [ByVector(lambda rows: np.asarray(rows), n=20, metric="sqeuclidean"), ByKey(lambda row: int(row[0]))]
+    check_twins(lambda: Grinch(similarity, search=sources), list(overlapping_groups(160)), look_at_points, 80)
 
 
 def test_the_smallest_example():
@@ -127,35 +134,13 @@ def test_whole_numbers_stay_whole_when_others_are_looked_up():
         assert getattr(model.engine().summaries, attribute) == getattr(before.engine().summaries, attribute)
 
 
-def test_records_with_sources_of_candidates():
-    X = overlapping_groups(600)
-
-    def similarity(a, b):
-        return -float(np.abs(np.mean(a, axis=0) - np.mean(b, axis=0)).sum())
-
-    sources = [ByVector(lambda rows: np.asarray(rows), n=20, metric="sqeuclidean"), ByKey(lambda row: int(row[0]))]
-
-    def look_at_records(model, rows):
-        model.predict([*rows[:20], np.zeros(8), np.full(8, 1e6)])
-        model.labels_, model.tree_
-
-    unread, read = (Grinch(similarity, search=sources) for _ in range(2))
-    for start in range(0, 600, 200):
-        batch = list(X[start : start + 200])
-        unread.partial_fit(batch)
-        read.partial_fit(batch)
-        before = read.stats_
-        look_at_records(read, list(X))
-        assert read.stats_ == before
-    assert_same_tree(unread, read)
-
-
 def test_a_store_whose_writer_reads_is_the_same_to_its_readers(tmp_path):
-    X = overlapping_groups(3000)
+    # So few that automatic cuts are made with the change, and not when a forked process is done.
+    X = overlapping_groups(2000)
     stores = [grinch.open(tmp_path / name, linkage="cosine") for name in ("unread", "read")]
-    for start in range(0, 3000, 300):
+    for start in range(0, 2000, 200):
         for store in stores:
-            store.insert(X[start : start + 300])
+            store.insert(X[start : start + 200])
         stores[1].predict(np.zeros((3, 8)))
         stores[1].predict(X[:30])
         stores[1].labels(), stores[1].tree, stores[1].clusters()

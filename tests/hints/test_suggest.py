@@ -8,8 +8,7 @@ import scipy.sparse
 
 from effort import at_night
 from grinch import Grinch
-from grinch.hints.neighbors import agreed_neighbors, neighbor_cost
-from grinch.hints.suggest import LINKAGES, _closest_pairs, suggest_linkage
+from grinch.hints.suggest import LINKAGES, _closest_pairs, agreed_neighbors, neighbor_cost, suggest_linkage
 from grinch.metrics import dendrogram_purity
 from grinch.tree import NONE, Tree
 from trees import random_tree

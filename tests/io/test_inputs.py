@@ -1,7 +1,6 @@
 """Points of every kind are the same rows, for this process and for workers."""
 
-from __future__ import annotations
-
+import os
 import pickle
 from decimal import Decimal
 from pathlib import Path
@@ -17,13 +16,8 @@ from grinch.io import rows as common
 from grinch.io.inputs import open_rows
 from grinch.io.rows import cut_into_pieces
 
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
+pandas, polars, pyarrow, dask = map(pytest.importorskip, ("pandas", "polars", "pyarrow", "dask"))
+pq, da, dd = map(pytest.importorskip, ("pyarrow.parquet", "dask.array", "dask.dataframe"))
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -127,17 +121,15 @@ def test_types_of_numbers(given, kept, rng, tmp_path):
 
 
 def test_files_of_numpy_are_read_where_they_are(points, tmp_path):
-    files = tmp_path / "files"
+    files, run = tmp_path / "files", tmp_path / "run"
     files.mkdir()
-    for number, part in enumerate(np.array_split(points, [100, 130])):
-        np.save(files / f"part-{9 + number}.npy", np.asfortranarray(part) if number == 1 else part)
+    for number, part in enumerate(np.array_split(points, [100, 130]), 9):
+        np.save(files / f"part-{number}.npy", np.asfortranarray(part) if number == 10 else part)
     np.save(files / "_halves.npy", points[:3])
-    run = tmp_path / "run"
     for X in (files, str(files / "part-*.npy"), [files / f"part-{number}.npy" for number in (9, 10, 11)]):
         check_rows(open_rows(X, run), points)
-    check_rows(
-        open_rows([str(files / "part-10.npy"), str(files / "part-9.npy")], run), np.r_[points[100:130], points[:100]]
-    )
+    turned = [str(files / f"part-{number}.npy") for number in (10, 9)]
+    check_rows(open_rows(turned, run), np.r_[points[100:130], points[:100]])
     assert not run.exists()
 
 
@@ -188,60 +180,50 @@ def test_parquet_columns_of_lists(kind, points, tmp_path):
     pq.write_table(pyarrow.table({"name": ["x"] * N, "v": lists}), path, row_group_size=300)
     check_rows(open_rows(path, tmp_path), points)
     pq.write_table(pyarrow.table({"id": range(N), "v": lists}), path)
-    check_rows(open_rows(path, tmp_path, columns="v"), points)
-    check_rows(open_rows(path, tmp_path, columns=["v"]), points)
+    for columns in ("v", ["v"]):
+        check_rows(open_rows(path, tmp_path, columns=columns), points)
     with pytest.raises(ValueError, match=r"columns must say which of 'v', 'id' in .* are the points: columns='v'"):
         open_rows(path, tmp_path)
 
 
-def test_a_large_row_group_is_cut_into_few_pieces(points, tmp_path):
+def test_large_row_groups_parquet_written_by_pandas_and_decimals(points, tmp_path):
     many = np.tile(points, (5, 1))
     pq.write_table(table_of(many), tmp_path / "x.parquet")
     rows = open_rows(tmp_path / "x.parquet", tmp_path)
     assert len(rows.pieces) == 20  # 256 rows, four times the usual, rather than the 625 of eight pieces
     check_rows(rows, many)
-
-
-def test_parquet_written_by_pandas_and_decimals(points, tmp_path):
     frame_of(points)[::2].to_parquet(tmp_path / "x.parquet")
     check_rows(open_rows(tmp_path / "x.parquet", tmp_path), points[::2])
     pq.write_table(pyarrow.table({"a": [Decimal("1.5"), Decimal("2.25")]}), tmp_path / "d.parquet")
     check_rows(open_rows(tmp_path / "d.parquet", tmp_path), np.array([[1.5], [2.25]]))
 
 
-def test_stamps_are_of_files_and_columns(points, tmp_path):
+def test_stamps_are_of_files_and_columns_and_a_damaged_input_is_written_again(points, tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(table_of(points), path)
     stamp = open_rows(path, tmp_path).stamp
     assert open_rows(str(path), tmp_path / "elsewhere").stamp == stamp
-    assert open_rows(path, tmp_path, columns=NAMES[:3]).stamp != stamp
-    assert open_rows(path, tmp_path, columns=NAMES[::-1]).stamp != stamp
+    assert stamp not in {open_rows(path, tmp_path, columns=columns).stamp for columns in (NAMES[:3], NAMES[::-1])}
     pq.write_table(table_of(points + 1), path)
     assert open_rows(path, tmp_path).stamp != stamp
-
-
-def test_a_damaged_input_is_written_again(points, tmp_path):
-    rows = open_rows(points, tmp_path)
-    path = Path(rows.files[0].path)
-    path.write_bytes(path.read_bytes()[:500])
+    os.truncate(open_rows(points, tmp_path).files[0].path, 500)
     check_rows(open_rows(points, tmp_path), points)
 
 
-def test_blocks_of_dask_are_written_by_workers(workers, points, tmp_path, notes_of_blocks):
-    X = da.from_array(points, chunks=(300, WIDTH)).map_blocks(sharding.noted, str(notes_of_blocks), dtype=np.float32)
+def test_blocks_of_dask_are_written_by_workers(workers, points, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    X = da.from_array(points, chunks=(300, WIDTH)).map_blocks(sharding.noted, str(notes), dtype=np.float32)
     rows = open_rows(X, tmp_path, workers=workers)
     check_rows(rows, points)
     assert [file.n_rows for file in rows.files] == [300, 300, 300, 100]
     Path(rows.files[1].path).unlink()
     assert open_rows(X, tmp_path, workers=workers) == rows
-    assert len(list(notes_of_blocks.iterdir())) == 5  # four blocks, and one of them again
-
-
-@pytest.fixture
-def notes_of_blocks(tmp_path):
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    return folder
+    assert len(list(notes.iterdir())) == 5  # four blocks, and one of them again
+    # A block that fails is named.
+    X = da.from_array(with_value(points, np.nan), chunks=(300, WIDTH))
+    with pytest.raises(ShardError, match=r"'block-00001': ValueError: X must be finite, but contains NaN in row 150,"):
+        open_rows(X, tmp_path, workers=workers)
 
 
 def test_dask_of_unknown_sizes_and_with_empty_blocks(points, tmp_path):
@@ -255,13 +237,6 @@ def test_dask_of_unknown_sizes_and_with_empty_blocks(points, tmp_path):
         check_rows(open_rows(lists.loc[300:], tmp_path), points[300:])
     with pytest.raises(ValueError, match="X must have at least one row; all of its 4 blocks are empty"):
         open_rows(frame[frame.f0 > 1000], tmp_path)
-
-
-def test_a_block_that_fails_is_named(workers, points, tmp_path):
-    points[450, 3] = np.nan
-    X = da.from_array(points, chunks=(300, WIDTH))
-    with pytest.raises(ShardError, match=r"'block-00001': ValueError: X must be finite, but contains NaN in row 150,"):
-        open_rows(X, tmp_path, workers=workers)
 
 
 def test_records(tmp_path, monkeypatch):
@@ -296,15 +271,15 @@ def test_what_is_not_finite_is_refused_with_its_place(value, name, points, tmp_p
         with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3."):
             open_rows(given, tmp_path)
     assert not list((tmp_path / "input").iterdir())
-    for save, file in ((np.save, "x.npy"), (lambda path, X: pq.write_table(table_of(X), path), "x.parquet")):
-        save(tmp_path / "0.npy" if file == "x.npy" else tmp_path / "0.parquet", points[:100])
-        save(tmp_path / file, X)
-        rows = open_rows([tmp_path / f"0{Path(file).suffix}", tmp_path / file], tmp_path)
+    for kind, save in (("npy", np.save), ("parquet", lambda path, X: pq.write_table(table_of(X), path))):
+        files = [tmp_path / f"{number}.{kind}" for number in (0, 1)]
+        for file, some in zip(files, (points[:100], X), strict=True):
+            save(file, some)
+        rows = open_rows(files, tmp_path)
         piece = next(number for number, (_, stop) in enumerate(rows.pieces) if stop > 550)
-        with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3 of file '.*{file}'"):
-            rows.read(piece)
-        with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3 of file '.*{file}'"):
-            rows.take(np.array([3, 549, 550, 551]))
+        for read, what in ((rows.read, piece), (rows.take, np.array([3, 549, 550, 551]))):
+            with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3 of file '.*1.{kind}'"):
+                read(what)
 
 
 def test_empty_values_of_parquet_are_refused_with_their_place(tmp_path):
@@ -371,11 +346,8 @@ def test_what_cannot_be_read_is_refused(points, tmp_path):
             open_rows(X, tmp_path / "run", columns=columns)
 
 
-def test_what_does_not_fit_on_the_disk_is_refused(tmp_path):
-    with pytest.raises(OSError, match="folder must have room for X: it takes"):
-        inputs.check_room(tmp_path, 2**62)
-
-
-def test_pieces():
+def test_pieces_and_room():
     assert cut_into_pieces([], 3) == []
     assert cut_into_pieces([0, 4, 0, 3], 3) == [(0, 3), (3, 4), (4, 7)]
+    with pytest.raises(OSError, match="folder must have room for X: it takes"):
+        inputs.check_room(Path(), 2**62)

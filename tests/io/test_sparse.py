@@ -1,7 +1,5 @@
 """Sparse matrices in files, as scipy writes them and as nobody should."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -13,19 +11,14 @@ from grinch.io import points as sizes
 from grinch.io.read import FileError, read_points
 
 MATRIX = scipy.sparse.random(12, 40, density=0.2, format="csr", random_state=0, dtype=np.float32)
-GOOD = {
-    "format": b"csr",
-    "shape": np.array([2, 3]),
-    "data": np.ones(2),
-    "indices": np.array([0, 2]),
-    "indptr": np.array([0, 1, 2]),
-}
+GOOD = {"format": b"csr", "shape": [2, 3], "data": np.ones(2), "indices": [0, 2], "indptr": np.array([0, 1, 2])}
+COO = {"format": b"coo", "row": np.array([0, 2]), "col": np.array([0, 1])}
 BROKEN = {
     "index out of range": ({"indices": np.array([0, 7])}, "cannot be read as .npz"),
     "index below 0": ({"indices": np.array([0, -1])}, "cannot be read as .npz"),
     "column out of range": ({"format": b"csc", "indices": np.array([0, 2]), "shape": [2, 2]}, "cannot be read as"),
     "block out of range": ({"format": b"bsr", "data": np.ones((2, 1, 1)), "indices": [0, 3]}, "cannot be read as"),
-    "row out of range": ({"format": b"coo", "row": np.array([0, 2]), "col": np.array([0, 1])}, "cannot be read as"),
+    "row out of range": (COO, "cannot be read as"),
     "ends that fall": ({"indptr": np.array([0, 2, 1])}, "cannot be read as .npz"),
     "another format": ({"format": b"lil"}, "cannot be read as .npz .*: .*format lil"),
     "an array is missing": ({"format": b"coo"}, "cannot be read as .npz"),
@@ -33,6 +26,7 @@ BROKEN = {
     "one number": ({"shape": np.array([6])}, "cannot be read as .npz|must hold a matrix"),
     "complex": ({"data": np.ones(2) * 1j}, "must hold real numbers; got complex128"),
     "labels": ({"y": np.arange(3)}, "array 'y' must have one entry for each of the 2 points"),
+    "more rows than memory": (COO | {"shape": np.array([10**12, 3])}, "and 1,000,000 are free"),
 }
 
 
@@ -53,18 +47,11 @@ def test_lists_may_stand_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_wrong_with_it_is_said(tmp_path, name):
+def test_what_is_wrong_with_it_is_said(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(sizes, "available_memory", lambda: 1_000_000)
     changed, message = BROKEN[name]
     np.savez(tmp_path / "x.npz", **{**GOOD, **changed})
     with pytest.raises(FileError, match=message):
-        read_points(tmp_path / "x.npz")
-
-
-def test_a_shape_with_more_rows_than_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sizes, "available_memory", lambda: 1_000_000)
-    huge = {"format": b"coo", "shape": np.array([10**12, 3]), "row": np.array([0, 2]), "col": np.array([0, 1])}
-    np.savez(tmp_path / "x.npz", **{**GOOD, **huge})
-    with pytest.raises(FileError, match="and 1,000,000 are free"):
         read_points(tmp_path / "x.npz")
 
 
@@ -72,14 +59,14 @@ def test_an_index_of_a_block_out_of_range_is_refused():
     blocks = scipy.sparse.bsr_array((np.ones((2, 2, 2)), np.array([0, 1]), np.array([0, 1, 2])), shape=(4, 4))
     check_indices(blocks)
     blocks.indices[1] = 2
-    with pytest.raises(ValueError, match="indices are from 0 to 1; one is 2, in row 2"):
+    with pytest.raises(ValueError, match="the indices are from 0 to 2"):
         check_indices(blocks)
 
 
 def test_a_sparse_matrix_on_the_command_line(tmp_path):
     scipy.sparse.save_npz(tmp_path / "x.npz", MATRIX.tocsc())
-    for command in (("add", "store", "x.npz", "-q"), ("add", "store", "x.npz", "-q")):
-        assert "x.npz: 12 points, 40 features" in run_command(*command, cwd=tmp_path).stdout
+    for _ in range(2):
+        assert "x.npz: 12 points, 40 features" in run_command("add", "store", "x.npz", "-q", cwd=tmp_path).stdout
     with grinch.open(tmp_path / "store", readonly=True) as store:
         assert store.info()["is_sparse"]
     done = run_command("predict", "store", "x.npz", cwd=tmp_path)

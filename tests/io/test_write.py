@@ -1,7 +1,5 @@
 """Files that are replaced whole, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -22,36 +20,31 @@ def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path):
     assert os.listdir(tmp_path) == ["results.csv"]
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, error):
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, error, is_late, monkeypatch):
+    """Halfway, or only when bytes are forced out."""
     path = tmp_path / "results.csv"
     path.write_text("old")
 
-    def half_written():
-        yield "new"
+    def fail(_=None):
         raise error
 
+    def half_written():
+        yield "new"
+        fail()
+
+    if is_late:
+        monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(type(error)), replacing(path) as out:
-        out.writelines(half_written())
+        out.writelines(["new"] if is_late else half_written())
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["results.csv"]
 
 
-def test_a_disk_that_is_full_only_when_bytes_are_forced_out(tmp_path, monkeypatch):
-    path = tmp_path / "results.npy"
-    path.write_bytes(b"old")
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"), replacing(path, "wb") as out:
-        out.write(b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["results.npy"]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
 def test_numpy_on_a_full_disk_says_so(tmp_path):
     with pytest.raises(OSError, match="No space left on device") as caught, replacing(tmp_path / "a.npy", "wb"):
         raise OSError("384000 requested and 310240 written")
@@ -60,6 +53,7 @@ def test_numpy_on_a_full_disk_says_so(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
 def test_permissions_and_links_stay_as_they_were(tmp_path):
     mask = os.umask(0o022)
     try:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from effort import trials
-from grinch._vectors import first_not_below, product_of
+from grinch._vectors import product_of
 from grinch.linkage.named import COUNT, FORMULAS, LENGTH, SPREAD, formula_score, merge_rows
 from grinch.linkage.sparse import (
     DROPPED,
@@ -17,7 +17,6 @@ from grinch.linkage.sparse import (
     formula_of_product,
     keep_largest,
     merge_moments,
-    nth_largest,
     product_with,
     unite,
 )
@@ -39,20 +38,6 @@ def test_products_are_those_of_dense_rows_and_the_same_to_the_last_bit_both_ways
     found = product_of(*row_of(a), *row_of(b))
     assert np.isclose(found, wide, rtol=1e-14, atol=1e-14)
     assert found == product_of(*row_of(b), *row_of(a)) == product_with(a, *row_of(b))
-
-
-@given(st.lists(st.integers(0, 100), unique=True).map(sorted), st.integers(-1, 101), st.integers(0, 100))
-def test_a_search_among_columns_is_that_of_numpy(columns, column, start):
-    columns = np.array(columns, np.int32)
-    start = min(start, len(columns))
-    expected = start + np.searchsorted(columns[start:], column)
-    assert first_not_below(columns, column, start) == expected
-
-
-@given(hnp.arrays(np.float32, st.integers(1, 50), elements=st.floats(0, 5, width=32)), st.data())
-def test_the_nth_largest_is_that_of_a_sort(sizes, data):
-    rank = data.draw(st.integers(1, len(sizes)))
-    assert nth_largest(sizes.copy(), len(sizes), rank) == np.sort(sizes)[::-1][rank - 1]
 
 
 @given(vectors, st.integers(1, WIDTH))

@@ -12,67 +12,38 @@ from hypothesis import given
 from grinch import Tree
 from grinch.cuts import cut_n_clusters
 from grinch.metrics import RunningPurity, dendrogram_purity, expected_purity, pairwise_f1, sampled_purity
-from trees import labelled_trees
+from refusals import refused
+from trees import chain, labelled_trees
 
 
-@given(labelled_trees())
-def test_dendrogram_purity_is_its_definition(case):
+@pytest.mark.parametrize("unlabelled", ["count", "ignore"])
+@given(labelled_trees(classes=["a", "b", "c", None, float("nan")]))
+def test_dendrogram_purity_is_its_definition(unlabelled, case):
+    """Points without a label make no pairs, and count in the nodes or not."""
     tree, labels = case
+    known = {i for i, label in enumerate(labels) if label in ("a", "b", "c")}
+    counted = known if unlabelled == "ignore" else set(range(tree.n_leaves))
     purities = [
-        np.mean([labels[k] == labels[i] for k in tree.leaves(tree.lca(i, j))])
-        for i, j in itertools.combinations(range(tree.n_leaves), 2)
+        np.mean([labels[k] == labels[i] for k in tree.leaves(tree.lca(i, j)) if k in counted])
+        for i, j in itertools.combinations(sorted(known), 2)
         if labels[i] == labels[j]
     ]
-    found = dendrogram_purity(tree, labels)
-    if purities:
-        assert found == pytest.approx(np.mean(purities))
-    else:
-        assert np.isnan(found)
-
-
-def test_points_without_a_label_make_no_pairs_but_count_in_nodes():
-    tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
-    assert dendrogram_purity(tree, ["a", None, "a"]) == pytest.approx(2 / 3)
-    assert dendrogram_purity(tree, [1.0, 1.0, float("nan")]) == 1.0
-    assert np.isnan(dendrogram_purity(tree, [None, None, "a"]))
+    found = dendrogram_purity(tree, labels, unlabelled=unlabelled)
+    assert found == pytest.approx(np.mean(purities)) if purities else np.isnan(found)
 
 
 def test_purity_of_a_perfect_and_of_a_deep_tree():
     matrix = sch.linkage(np.repeat([[0.0], [10.0], [20.0]], 5, axis=0) + np.linspace(0, 1, 15)[:, None])
     assert dendrogram_purity(Tree.from_scipy(matrix), np.repeat([0, 1, 2], 5)) == 1.0
-    tree = Tree(20_000)
-    tree.attach()
-    for _ in range(19_999):
-        tree.attach(beside=tree.root)
-    labels = np.arange(20_000) % 2
-    assert 0.5 < dendrogram_purity(tree, labels) < 0.51
+    assert 0.5 < dendrogram_purity(chain(20_000), np.arange(20_000) % 2) < 0.51
 
 
 def test_labels_of_the_wrong_length():
-    with pytest.raises(ValueError, match="each of the 2 leaves; got shape"):
-        dendrogram_purity(Tree.from_scipy([[0, 1, 1.0, 2]]), [1, 2, 3])
-    with pytest.raises(ValueError, match="of one length; got shapes"):
-        pairwise_f1([1, 2], [1, 2, 3])
-
-
-def test_points_without_a_label_can_be_left_out():
-    tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
-    assert dendrogram_purity(tree, ["a", None, "a"], unlabelled="ignore") == 1.0
-    with pytest.raises(ValueError, match="unlabelled must be one of 'count', 'ignore'; got 'ignored'; did you mean"):
-        dendrogram_purity(tree, ["a", None, "a"], unlabelled="ignored")
-
-
-@given(labelled_trees(classes=["a", "b", None, float("nan")]))
-def test_ignoring_points_is_taking_them_out_of_the_nodes(case):
-    tree, labels = case
-    known = {i for i, label in enumerate(labels) if label in ("a", "b")}
-    purities = [
-        np.mean([labels[k] == labels[i] for k in tree.leaves(tree.lca(i, j)) if k in known])
-        for i, j in itertools.combinations(sorted(known), 2)
-        if labels[i] == labels[j]
-    ]
-    found = dendrogram_purity(tree, labels, unlabelled="ignore")
-    assert found == pytest.approx(np.mean(purities)) if purities else np.isnan(found)
+    tree = Tree.from_scipy([[0, 1, 1.0, 2]])
+    message = "unlabelled must be one of 'count', 'ignore'; got 'ignored'; did you mean"
+    refused(message, dendrogram_purity, tree, ["a", None], unlabelled="ignored")
+    refused("each of the 2 leaves; got shape", dendrogram_purity, Tree.from_scipy([[0, 1, 1.0, 2]]), [1, 2, 3])
+    refused("of one length; got shapes", pairwise_f1, [1, 2], [1, 2, 3])
 
 
 def test_running_purity_is_that_of_each_tree(rng):
@@ -89,10 +60,8 @@ def test_running_purity_is_that_of_each_tree(rng):
     assert [n for n, _ in all_of_them.history] == list(range(1, 41))
     assert [n for n, _ in some.history] == [10, 20, 30, 40]
     tree.attach(0)
-    with pytest.raises(ValueError, match="at most the 40 points there are labels for; got 41 leaves"):
-        some.update(tree)
-    with pytest.raises(ValueError, match="every must be a whole number of at least 1; got 0"):
-        RunningPurity(labels, every=0)
+    refused("at most the 40 points there are labels for; got 41 leaves", some.update, tree)
+    refused("every must be a whole number of at least 1; got 0", RunningPurity, labels, every=0)
 
 
 @given(labelled_trees(classes=["a", "b", "c", None]))
@@ -137,7 +106,5 @@ def test_sampled_purity_at_the_edges():
     assert sampled_purity(tree, [0, 0]).high == 1.0
     assert all(np.isnan(sampled_purity(tree, [0, 1])))
     assert all(np.isnan(sampled_purity(Tree(), [])))
-    with pytest.raises(ValueError, match="n_pairs must be a whole number of at least 1; got 0"):
-        sampled_purity(tree, [0, 0], 0)
-    with pytest.raises(ValueError, match=r"confidence must be between 0 and 1, such as 0\.95; got 95"):
-        sampled_purity(tree, [0, 0], confidence=95)
+    refused("n_pairs must be a whole number of at least 1; got 0", sampled_purity, tree, [0, 0], 0)
+    refused(r"confidence must be between 0 and 1, such as 0\.95; got 95", sampled_purity, tree, [0, 0], confidence=95)

@@ -15,22 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dense_linkages import DENSE, OF_EACH_METRIC
+from dense_linkages import DENSE, OF_EACH_METRIC, summaries_of
 from grinch.linkage.named import linkage_of
-from grinch.neighbors import AutoSearch
+from grinch.neighbors import AutoSearch, cells
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import BATCH, ExactSearch
 from grinch.summaries import VectorSummaries
 
 NAMES = [f"{linkage.name}-{linkage.metric}" for linkage in DENSE]
-COSINE = linkage_of("average", "cosine")
-
-
-def store_of(X, linkage=COSINE):
-    store = VectorSummaries(linkage, X.shape[1])
-    store.grow(len(X))
-    store.take(0, X)
-    return store
 
 
 def stream(search, start, stop):
@@ -59,6 +51,20 @@ def members(search):
     return sorted(x for c in range(search.n_cells) for x in search._cells.ids[c, : search._cells.sizes[c]].tolist())
 
 
+@pytest.mark.parametrize("linkage", OF_EACH_METRIC, ids=lambda linkage: linkage.metric)
+def test_many_points_that_enter_at_once_go_to_the_same_cells(linkage, monkeypatch):
+    X = blobs(np.random.default_rng(7), 3000).astype(np.float32)
+    searches = [CellSearch(summaries_of(X, linkage), 3, room=32) for _ in range(3)]
+    one_by_one, alone, by_threads = searches
+    stream(one_by_one, 0, len(X))
+    alone.enter_up_to(len(X))
+    monkeypatch.setattr(cells, "MANY_AT_ONCE", 1000)
+    by_threads.jobs = 3
+    by_threads.enter_up_to(len(X))
+    assert by_threads.n_cells > 90
+    assert state(by_threads) == state(alone) == state(one_by_one)
+
+
 # What is found --------------------------------------------------------------------------------------------------------
 
 
@@ -70,7 +76,7 @@ def members(search):
     linkage=st.sampled_from(DENSE),
 )
 def test_all_cells_and_all_candidates_are_the_exact_search(X, k, linkage):
-    store = store_of(X, linkage)
+    store = summaries_of(X, linkage)
     search = CellSearch(store, k, room=16, probes=1000, extra=len(X))
     np.testing.assert_array_equal(stream(search, 0, len(X)), stream(ExactSearch(store, k), 0, len(X)))
     assert members(search) == list(range(len(X) // BATCH * BATCH))
@@ -78,7 +84,7 @@ def test_all_cells_and_all_candidates_are_the_exact_search(X, k, linkage):
 
 @pytest.mark.parametrize("linkage", OF_EACH_METRIC, ids=NAMES)
 def test_recall(rng, linkage):
-    store = store_of(blobs(rng, 6000) * rng.uniform(0.5, 2.0, (6000, 1)), linkage)
+    store = summaries_of(blobs(rng, 6000) * rng.uniform(0.5, 2.0, (6000, 1)), linkage)
     exact, found = (stream(s, 0, 6000) for s in (ExactSearch(store, 10), CellSearch(store, 10)))
     # The largest inner products are those of long vectors, which are in no one place.
     assert recall(exact[500:], found[500:]) > (0.8 if linkage.metric == "dot" else 0.95)
@@ -96,7 +102,7 @@ def test_bytes_are_enough_far_from_the_origin(rng):
 
 def test_no_scan_grows_with_the_number_of_duplicates(rng):
     X = np.tile(rng.normal(size=(1, 8)), (5000, 1))
-    search = CellSearch(store_of(X), 10)
+    search = CellSearch(summaries_of(X), 10)
     found = stream(search, 0, 5000)
     np.testing.assert_array_equal(found[10:], np.tile(np.arange(10), (4990, 1)))
     assert search._cells.sizes[: search.n_cells].max() <= search.room
@@ -106,7 +112,7 @@ def test_no_scan_grows_with_the_number_of_duplicates(rng):
 def test_many_duplicates_do_not_hide_the_others(rng):
     X = rng.normal(size=(3000, 8)).astype(np.float32)
     X[rng.permutation(3000)[:1500]] = X[0]
-    store = store_of(X)
+    store = summaries_of(X)
     exact, found = (stream(s, 0, 3000) for s in (ExactSearch(store, 10), CellSearch(store, 10)))
     is_copy = (X[0] == X).all(axis=1)
     is_copy[:1000] = False
@@ -118,12 +124,12 @@ def test_many_duplicates_do_not_hide_the_others(rng):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_and_two_points(rng, n):
-    search = CellSearch(store_of(rng.normal(size=(n, 3))), 4)
+    search = CellSearch(summaries_of(rng.normal(size=(n, 3))), 4)
     assert stream(search, 0, n).tolist() == [[-1] * 4, [0, -1, -1, -1]][:n]
 
 
 def test_points_that_are_gone_are_not_found(rng):
-    store = store_of(blobs(rng, 2000))
+    store = summaries_of(blobs(rng, 2000))
     search = CellSearch(store, 10)
     stream(search, 0, 1500)
     gone = rng.permutation(1500)[:700]
@@ -141,7 +147,7 @@ def test_points_that_are_gone_are_not_found(rng):
 
 @pytest.mark.parametrize("chunk", [1, 7, 256, 300])
 def test_the_same_for_any_chunking(rng, chunk):
-    store = store_of(blobs(rng, 1500, 9), linkage_of("average", "sqeuclidean"))
+    store = summaries_of(blobs(rng, 1500, 9), linkage_of("average", "sqeuclidean"))
     whole, search = CellSearch(store, 10, room=32, probes=3), CellSearch(store, 10, room=32, probes=3)
     expected = stream(whole, 0, 1500)
     cuts = [*range(0, 1500, chunk), 1500]
@@ -150,41 +156,40 @@ def test_the_same_for_any_chunking(rng, chunk):
 
 
 def test_the_same_with_any_number_of_threads(rng):
-    store = store_of(blobs(rng, 1500))
+    store = summaries_of(blobs(rng, 1500))
     alone, many = CellSearch(store, 10, room=32), CellSearch(store, 10, room=32)
     alone.jobs, many.jobs = 1, 5
     # The last batch has fewer points than there are threads.
     np.testing.assert_array_equal(stream(alone, 0, 1282), stream(many, 0, 1282))
 
 
-@pytest.mark.parametrize("duplicate", [lambda search: pickle.loads(pickle.dumps(search)), copy.deepcopy])
-def test_the_same_after_a_round_trip(rng, duplicate):
-    store = store_of(blobs(rng, 1900))
+def by_memory_map(search, folder):
+    joblib.dump(search, folder / "search")
+    again = joblib.load(folder / "search", mmap_mode="r")
+    assert not again.summaries.arrays.means.flags.writeable
+    again.summaries.own_arrays()
+    return again
+
+
+WAYS = [lambda search, _: pickle.loads(pickle.dumps(search)), lambda search, _: copy.deepcopy(search), by_memory_map]
+
+
+@pytest.mark.parametrize("duplicate", WAYS)
+def test_the_same_after_a_round_trip(rng, duplicate, tmp_path):
+    store = summaries_of(blobs(rng, 1900))
     search = CellSearch(store, 5, room=32)
     stream(search, 0, 1100)
     store.set_gone(np.arange(0, 900, 3), True)
-    again = duplicate(search)
+    again = duplicate(search, tmp_path)
     assert state(again) == state(search)
     np.testing.assert_array_equal(stream(again, 1100, 1900), stream(search, 1100, 1900))
-    assert state(again) == state(search)
-
-
-def test_the_same_from_a_memory_map(rng, tmp_path):
-    store = store_of(blobs(rng, 1500))
-    search = CellSearch(store, 5, room=32)
-    stream(search, 0, 1100)
-    joblib.dump(search, tmp_path / "search")
-    again = joblib.load(tmp_path / "search", mmap_mode="r")
-    assert not again.summaries.arrays.means.flags.writeable
-    again.summaries.own_arrays()
-    np.testing.assert_array_equal(stream(again, 1100, 1500), stream(search, 1100, 1500))
     assert state(again) == state(search)
 
 
 def test_points_that_never_came_are_forgotten(rng):
     """A stream is left halfway, and other points come instead of those that were looked up ahead."""
     X = blobs(rng, 3000)
-    store = store_of(X)
+    store = summaries_of(X)
     search = CellSearch(store, 5, room=32)
     parts = search.stream(0, 3000)
     seen = [next(parts) for _ in range(3)]
@@ -203,7 +208,7 @@ def test_points_that_never_came_are_forgotten(rng):
 
 def test_compacting(rng):
     X = blobs(rng, 3000)
-    store = store_of(X)
+    store = summaries_of(X)
     search = CellSearch(store, 10, room=64)
     stream(search, 0, 2900)
     kept = np.flatnonzero(rng.random(2900) < 0.4)
@@ -220,7 +225,7 @@ def test_compacting(rng):
 def test_compacting_leaves_no_empty_cells_behind(rng):
     """A window slides along a line: cells of points that left must not stay."""
     X = np.column_stack([np.arange(6000.0), rng.normal(size=6000)])
-    store = store_of(X, linkage_of("ward"))
+    store = summaries_of(X, linkage_of("ward"))
     search = CellSearch(store, 5, room=32)
     stream(search, 0, 6000)
     kept = np.arange(5000, 6000)
@@ -237,7 +242,7 @@ def test_compacting_leaves_no_empty_cells_behind(rng):
 
 
 def test_find_looks_no_further_than_the_limit(rng):
-    store = store_of(blobs(rng, 2000))
+    store = summaries_of(blobs(rng, 2000))
     search, exact = CellSearch(store, 5), ExactSearch(store, 5)
     stream(search, 0, 1900)
     slots = np.arange(1900, 2000)
@@ -251,7 +256,7 @@ def test_find_looks_no_further_than_the_limit(rng):
 def test_find_beside_a_stream(rng, kind):
     """While points are streamed, a reader finds each of the points before its limit, in a slot behind all others."""
     X = blobs(rng, 6_000)
-    store = store_of(np.vstack([X, X[:200]]))
+    store = summaries_of(np.vstack([X, X[:200]]))
     search = kind(store, 5)
     settled, wrong = [0], []
 
@@ -274,8 +279,8 @@ def test_find_beside_a_stream(rng, kind):
 
 
 def test_auto_turns_to_cells_where_positions_say(rng, monkeypatch):
-    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 1024)
-    store = store_of(blobs(rng, 3000))
+    monkeypatch.setattr("grinch.neighbors.choice.EXACT_UP_TO", 1024)
+    store = summaries_of(blobs(rng, 3000))
     exact, cells = ExactSearch(store, 5), CellSearch(store, 5)
     expected = np.vstack([stream(exact, 0, 1024), stream(cells, 0, 3000)[1024:]])
     for cuts in ([0, 3000], [0, 500, 1000, 1024, 1500, 3000], [0, 511, 513, 1023, 1025, 3000]):
@@ -290,8 +295,8 @@ def test_auto_turns_to_cells_where_positions_say(rng, monkeypatch):
 
 
 def test_auto_enters_points_before_the_turn_a_few_at_a_time(rng, monkeypatch):
-    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 2048)
-    search = AutoSearch(store_of(blobs(rng, 2500)), 5)
+    monkeypatch.setattr("grinch.neighbors.choice.EXACT_UP_TO", 2048)
+    search = AutoSearch(summaries_of(blobs(rng, 2500)), 5)
     entered = [search._cells.entered for i in range(2500) for _ in search.stream(i, i + 1)]
     assert entered[1024] == 0
     assert max(np.diff(entered)) == BATCH

@@ -8,21 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dense_linkages import DENSE, OF_EACH_METRIC
+from dense_linkages import DENSE, OF_EACH_METRIC, summaries_of
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.neighbors import make_search
 from grinch.neighbors.exact import ExactSearch, batches
 from grinch.neighbors.scan import ScanSearch
-from grinch.summaries import RecordSummaries, VectorSummaries
+from grinch.summaries import RecordSummaries
 from grinch.summaries.arrays import SCORES, vector_score
-
-
-def store_of(X, linkage):
-    store = VectorSummaries(linkage, X.shape[1])
-    store.grow(len(X))
-    store.take(0, X)
-    return store
 
 
 def brute_force(store, n, k, limit=None):
@@ -46,7 +39,7 @@ def stream(search, start, stop, limit=None):
     linkage=st.sampled_from(DENSE),
 )
 def test_exact_search_with_ties_is_brute_force(X, k, linkage):
-    store = store_of(X, linkage)
+    store = summaries_of(X, linkage)
     np.testing.assert_array_equal(stream(ExactSearch(store, k), 0, len(X)), brute_force(store, len(X), k))
 
 
@@ -54,7 +47,7 @@ def test_exact_search_with_ties_is_brute_force(X, k, linkage):
 def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
     monkeypatch.setattr("grinch.neighbors.exact.BLOCK", 100)
     X = rng.normal(size=(400, 9))
-    store = store_of(X, linkage)
+    store = summaries_of(X, linkage)
     search = ExactSearch(store, 12)
     expected = brute_force(store, 400, 12)
     np.testing.assert_array_equal(stream(search, 0, 400), expected)
@@ -70,7 +63,7 @@ def test_near_ties_that_a_product_cannot_tell_apart(rng):
     """Far from the origin the product loses the differences; every point is scored, and the answer is right."""
     X = 1e4 + rng.normal(size=(300, 4)) * 1e-2
     X[0] = 0
-    store = store_of(X, linkage_of("average", "sqeuclidean"))
+    store = summaries_of(X, linkage_of("average", "sqeuclidean"))
     search = ExactSearch(store, 5)
     np.testing.assert_array_equal(stream(search, 0, 300), brute_force(store, 300, 5))
     assert search.full_scans > 0
@@ -78,7 +71,7 @@ def test_near_ties_that_a_product_cannot_tell_apart(rng):
 
 def test_many_copies_of_one_point_come_in_the_order_of_arrival(rng):
     X = np.tile(rng.normal(size=(1, 33)), (500, 1))
-    store = store_of(X, linkage_of("average"))
+    store = summaries_of(X, linkage_of("average"))
     found = stream(ExactSearch(store, 10), 0, 500)
     np.testing.assert_array_equal(found[20:], np.tile(np.arange(10), (480, 1)))
 
@@ -102,7 +95,7 @@ def test_batches_cut_at_multiples(start, length, size):
 
 
 def test_unknown_searches(rng):
-    store = store_of(rng.normal(size=(3, 2)), linkage_of("average"))
+    store = summaries_of(rng.normal(size=(3, 2)), linkage_of("average"))
     with pytest.raises(
         ValueError, match=r"search must be one of 'auto', 'exact', 'index' .*; got 'exakt'; did you mean 'exact'"
     ):
@@ -114,7 +107,7 @@ def test_unknown_searches(rng):
 def test_whole_numbers_with_many_ties_need_no_full_scan(rng):
     X = rng.integers(0, 3, size=(600, 4)).astype(float)
     for linkage in (linkage_of("average", "sqeuclidean"), linkage_of("average", "dot")):
-        store = store_of(X, linkage)
+        store = summaries_of(X, linkage)
         search = ExactSearch(store, 7)
         np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
         assert search.full_scans == 0
@@ -123,7 +116,7 @@ def test_whole_numbers_with_many_ties_need_no_full_scan(rng):
 def test_an_outlier_does_not_make_every_query_a_full_scan(rng):
     X = rng.normal(size=(600, 4)) * 10
     X[300] = 1e5
-    store = store_of(X, linkage_of("ward"))
+    store = summaries_of(X, linkage_of("ward"))
     search = ExactSearch(store, 7)
     np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
     assert search.full_scans < 10

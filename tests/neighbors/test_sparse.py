@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from effort import trials
 from engines import engine_in
-from grinch import Grinch, neighbors
+from grinch import Grinch
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.sparse import AT_ONCE, Postings, SparseSearch
 from grinch.summaries import SparseSummaries
@@ -148,7 +148,7 @@ def test_segments_become_fewer_and_hold_every_point_once():
 
 @pytest.mark.parametrize("most_points", [1, 200])
 def test_a_search_by_few_columns_in_any_batches(most_points, tmp_path, monkeypatch):
-    monkeypatch.setattr(neighbors, "MAX_POINTS", most_points)
+    monkeypatch.setattr("grinch.neighbors.choice.MAX_POINTS", most_points)
     X = sparse_groups(850)
     whole, parts = Grinch().fit(X), Grinch()
     assert engine_in(whole).search.most_points == most_points

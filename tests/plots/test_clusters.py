@@ -11,6 +11,7 @@ from grinch import Tree
 from grinch.cuts import collapse, cut_n_clusters
 from grinch.plots import plot_clusters
 from pictures import overlapping, texts
+from trees import chain
 
 
 def bars(ax):
@@ -70,11 +71,10 @@ def test_points_that_belong_nowhere_are_counted_in_the_title():
 
 
 def test_a_deep_tree_and_one_without_heights():
-    n = 3000
-    pairs = np.column_stack([np.r_[0, n + np.arange(n - 2)], np.arange(1, n)])
-    for scores in (-np.arange(1.0, n), np.zeros(n - 1)):
-        ax = plot_clusters(collapse(Tree.from_merges(pairs, scores, 0.0), np.arange(n)), max_rows=12)
-        assert sum(bars(ax)) == n
+    deep = chain(3000)
+    for tree in (deep, Tree.from_links(deep.links, np.zeros(deep.n_ids), 0.0)):
+        ax = plot_clusters(collapse(tree, np.arange(3000)), max_rows=12)
+        assert sum(bars(ax)) == 3000
         ax.figure.canvas.draw()
 
 

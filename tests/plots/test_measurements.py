@@ -9,6 +9,7 @@ from matplotlib.text import Text
 from grinch.plots import plot_comparison, plot_curves
 from grinch.plots.curves import spread
 from pictures import overlapping, texts
+from refusals import refused
 
 
 def test_curves_hold_the_values_and_name_their_ends():
@@ -41,12 +42,9 @@ def test_spread_keeps_the_order_and_the_gap(rng):
 
 
 def test_curves_refuse_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match="series must have at least one line"):
-        plot_curves({})
-    with pytest.raises(ValueError, match=r"series\['a'\] must be two lists .* got shapes \(2,\) and \(1,\)"):
-        plot_curves({"a": ([1, 2], [1])})
-    with pytest.raises(ValueError, match="log must be one of '', 'x', 'y', 'xy'; got 'yx'"):
-        plot_curves({"a": ([1], [1])}, log="yx")
+    refused("series must have at least one line", plot_curves, {})
+    refused(r"series\['a'\] must be two lists .* got shapes \(2,\) and \(1,\)", plot_curves, {"a": ([1, 2], [1])})
+    refused("log must be one of '', 'x', 'y', 'xy'; got 'yx'", plot_curves, {"a": ([1], [1])}, log="yx")
 
 
 def test_bars_are_means_with_deviations_or_reasons():
@@ -77,9 +75,7 @@ def test_figures_of_bars_have_as_many_digits_as_make_sense_and_fit():
 
 
 def test_bars_refuse_rows_without_names_or_numbers():
-    with pytest.raises(ValueError, match="rows must have at least one method"):
-        plot_comparison([], "purity")
-    with pytest.raises(ValueError, match=r"rows\[0\] must have a name under 'method'; it has 'name'"):
-        plot_comparison([{"name": "a"}], "purity")
+    refused("rows must have at least one method", plot_comparison, [], "purity")
+    refused(r"rows\[0\] must have a name under 'method'; it has 'name'", plot_comparison, [{"name": "a"}], "purity")
     with pytest.raises(ValueError, match=r"the 'purity' of 'a' must be a number, a list of numbers, or a text"):
         plot_comparison([{"method": "a", "purity": {"mean": 1}}], "purity")

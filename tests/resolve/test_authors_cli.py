@@ -1,77 +1,44 @@
 """The commands of author coreference, as a user types them."""
 
-from __future__ import annotations
-
-import contextlib
 import csv
 import importlib.util
-import io
 import json
-import signal
-import subprocess
-import sys
-import time
-from typing import NamedTuple
-from unittest import mock
 
 import pytest
 
-from grinch.cli import main
+import commands
+from grinch.cli.coref import read_authors, write_records
 from grinch.resolve.authors import make_records, read_records
-from grinch.resolve.authors.commands import read_authors, write_records
 
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
 )
 
 
-class Done(NamedTuple):
-    stdout: str
-    stderr: str
-
-    @property
-    def words(self):
-        """What was said, without the breaks of lines."""
-        return " ".join(self.stdout.split())
+def run(*arguments, **more):
+    """Run a command of author coreference, and check its exit code."""
+    return commands.run("coref", *arguments, **more)
 
 
-def run(*arguments, cwd, expect=0):
-    """Run a command in this process, which has compiled what it needs."""
-    with (
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        contextlib.redirect_stderr(io.StringIO()) as err,
-        mock.patch.object(sys, "argv", ["grinch", "coref", *map(str, arguments)]),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    done = Done(out.getvalue(), err.getvalue())
-    assert (ended.value.code or 0) == expect, done
-    return done
-
-
-def command(*arguments):
-    return [sys.executable, "-m", "grinch.cli", "coref", *map(str, arguments)]
+def words(done):
+    """Return what was printed, without line breaks."""
+    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with a model and records it has not seen."""
     folder = tmp_path_factory.mktemp("coref")
-    run("sample", "-o", "labelled.jsonl", "--authors", 15, "--blocks", 6, "--seed", 1, cwd=folder)
-    run("sample", "-o", "records.jsonl", "--authors", 15, "--blocks", 6, "--seed", 2, cwd=folder)
+    for seed, name in enumerate(("labelled", "records"), 1):
+        done = run("sample", "-o", f"{name}.jsonl", "--authors", 15, "--blocks", 6, "--seed", seed, cwd=folder)
+        records = read_records(folder / f"{name}.jsonl").records
+        assert records == make_records(15, 6, seed)
+        assert words(done) == f"{len(records)} records of 15 made-up authors who share 6 names: written to {name}.jsonl"
     done = run("train", "labelled.jsonl", "-o", "model.grinch", "--kind", "logistic", "--rounds", 1, cwd=folder)
-    assert "records in 6 blocks; the largest, '" in done.words
-    assert "Pairwise F1 on 6 held-out names: 0." in done.words
+    assert "records in 6 blocks; the largest, '" in words(done)
+    assert "Pairwise F1 on 6 held-out names: 0." in words(done)
     assert "Written to model.grinch" in done.stdout
     return folder
-
-
-def test_sample(tmp_path):
-    done = run("sample", "-o", "r.jsonl", "--authors", 9, "--blocks", 2, cwd=tmp_path)
-    records = read_records(tmp_path / "r.jsonl").records
-    assert records == make_records(9, 2)
-    assert done.words == f"{len(records)} records of 9 made-up authors who share 2 names: written to r.jsonl"
 
 
 @needs_model
@@ -80,9 +47,8 @@ def test_cluster_writes_all_it_promises(trained):
     records = read_records(trained / "records.jsonl").records
     assert f"{len(records)} of {len(records)}" in done.stderr
     out = trained / "out"
-    assert sorted(path.name for path in out.iterdir()) == [
-        "authors.csv", "authors.jsonl", "problems.csv", "review.csv", "summary.json",
-    ]  # fmt: skip
+    written = ["authors.csv", "authors.jsonl", "problems.csv", "review.csv", "summary.json"]
+    assert sorted(path.name for path in out.iterdir()) == written
     authors = read_authors(out / "authors.csv")
     assert authors == read_authors(out / "authors.jsonl")
     assert list(authors) == [record.id for record in records]
@@ -104,19 +70,20 @@ def test_cluster_writes_all_it_promises(trained):
     assert float(scores["authors.csv"][2]) > float(scores["one author per block"][2])
     assert float(scores["authors.csv"][2]) > float(scores["one author per spelling"][2])
     again = run("evaluate", "records.jsonl", "--model", "model.grinch", "-q", cwd=trained).stdout
-    assert [line.split()[1:] for line in again.splitlines() if line.startswith("  grinch")] == [
-        line.split()[1:] for line in printed.splitlines() if line.startswith("  authors.csv")
-    ]
+    found, expected = (
+        [line.split()[1:] for line in said.splitlines() if line.startswith(f"  {name}")]
+        for said, name in ((again, "grinch"), (printed, "authors.csv"))
+    )
+    assert found == expected
 
 
 @needs_model
 @pytest.mark.slow
 def test_processes_find_the_same_authors(trained):
-    run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "one", "-q", cwd=trained)
-    done = run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "two", "--jobs", 2, "-q", cwd=trained)
-    assert (trained / "one/authors.csv").read_bytes() == (trained / "two/authors.csv").read_bytes()
-    assert (trained / "one/review.csv").read_bytes() == (trained / "two/review.csv").read_bytes()
-    assert done.stderr == ""
+    for jobs in (1, 2):
+        run("cluster", "records.jsonl", "-m", "model.grinch", "-o", jobs, "--jobs", jobs, "-q", cwd=trained)
+    for name in ("authors.csv", "review.csv"):
+        assert (trained / "1" / name).read_bytes() == (trained / "2" / name).read_bytes()
 
 
 @needs_model
@@ -158,61 +125,48 @@ def test_bad_lines_stop_or_are_reported(trained):
     assert "--on-error skip" in done.stderr
     assert not (trained / "bad").exists()
     done = run("cluster", "bad.jsonl", "-m", "model.grinch", "-o", "bad", "-q", "--on-error", "skip", cwd=trained)
-    assert "2 lines left out; the first: line 4 is not JSON" in done.words
-    assert "1 records repaired; the first: line 6 has the year 'in press', which is not a year" in done.words
+    assert "2 lines left out; the first: line 4 is not JSON" in words(done)
+    assert "1 records repaired; the first: line 6 has the year 'in press', which is not a year" in words(done)
     found = list(csv.DictReader((trained / "bad/problems.csv").read_text().splitlines()))
     assert [(row["line"], row["record"]) for row in found] == [("4", "left out"), ("6", "kept"), ("9", "left out")]
     assert len(read_authors(trained / "bad/authors.csv")) == len(lines) - 2
 
 
-@pytest.mark.slow
-@needs_model
-def test_ctrl_c_writes_what_is_finished_and_the_same_command_goes_on(trained):
-    write_records(make_records(240, 12, 5), trained / "large.jsonl")
-    arguments = ("cluster", "large.jsonl", "-m", "model.grinch", "-o", "large", "-q")
-    process = subprocess.Popen(
-        command(*arguments), cwd=trained, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    kept = trained / "large" / "finished-blocks"
-    while not (kept.exists() and list(kept.glob("*.json"))):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "blocks are not done, and their records have no author. Run the same command again" in " ".join(out.split())
-    finished = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
-    assert 0 < len(finished) < 12
-    authors = read_authors(trained / "large/authors.csv")
-    assert 0 < sum(author is not None for author in authors.values()) < len(authors)
-    run(*arguments, cwd=trained)
-    assert None not in read_authors(trained / "large/authors.csv").values()
-    assert not kept.exists()
+ENDED = {
+    RuntimeError("no such luck"): (1, "block '{odd}' failed, its records have no author: RuntimeError: no such luck"),
+    KeyboardInterrupt(): (130, "blocks are not done, and their records have no author. Run the same command again"),
+}
 
 
 @needs_model
-def test_a_block_that_fails_is_reported_and_the_others_are_kept(trained, monkeypatch):
+@pytest.mark.parametrize("error", ENDED, ids=repr)
+def test_whatever_ends_a_block_others_are_kept_and_the_same_command_goes_on(trained, monkeypatch, error):
     from grinch.resolve.authors import block_clustering as clustering
 
     records = read_records(trained / "records.jsonl").records
-    odd = records[0].block
-    sound = clustering.cluster_block
+    # The smallest comes last.
+    odd = min({record.block for record in records}, key=lambda block: sum(record.block == block for record in records))
+    sound, out = clustering.cluster_block, f"ended by {type(error).__name__}"
 
     def fails_once(group, *arguments, **options):
         if group[0].block == odd:
-            raise RuntimeError("no such luck")
+            raise error
         return sound(group, *arguments, **options)
 
-    arguments = ("cluster", "records.jsonl", "-m", "model.grinch", "-o", "failed", "-q")
+    arguments = ("cluster", "records.jsonl", "-m", "model.grinch", "-o", out, "-q")
     with monkeypatch.context() as patched:
         patched.setattr(clustering, "cluster_block", fails_once)
-        done = run(*arguments, cwd=trained, expect=1)
-    assert f"block '{odd}' failed, its records have no author: RuntimeError: no such luck" in done.words
-    authors = read_authors(trained / "failed/authors.csv")
+        done = run(*arguments, cwd=trained, expect=ENDED[error][0])
+    assert ENDED[error][1].format(odd=odd) in words(done)
+    authors = read_authors(trained / out / "authors.csv")
     assert {record.id for record in records if record.block == odd} == {r for r in authors if authors[r] is None}
-    assert list(json.loads((trained / "failed/summary.json").read_text())["failed"]) == [odd]
+    failed = json.loads((trained / out / "summary.json").read_text())["failed"]
+    assert list(failed) == ([odd] if isinstance(error, RuntimeError) else [])
+    kept = trained / out / "finished-blocks"
+    assert len(list(kept.iterdir())) == 5
     run(*arguments, cwd=trained)
-    assert None not in read_authors(trained / "failed/authors.csv").values()
+    assert None not in read_authors(trained / out / "authors.csv").values()
+    assert not kept.exists()
 
 
 @needs_model
@@ -256,20 +210,7 @@ def test_evaluate_authors_of_a_file(tmp_path):
     assert "  r.jsonl                      1.000   1.000  1.000               1.000" in done.stdout
     (tmp_path / "few.csv").write_text(f"id,author\n{records[0].id},a\n")
     done = run("evaluate", "r.jsonl", "--predicted", "few.csv", cwd=tmp_path)
-    assert f"{len(records) - 1} records are not in few.csv" in done.words
+    assert f"{len(records) - 1} records are not in few.csv" in words(done)
     (tmp_path / "others.csv").write_text("id,author\nx,a\n")
     done = run("evaluate", "r.jsonl", "--predicted", "others.csv", cwd=tmp_path, expect=2)
     assert "--predicted 'others.csv' must have the ids of RECORDS" in done.stderr
-
-
-def test_help_reads_like_a_manual(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("NO_COLOR", "1")
-    top = run("--help", cwd=tmp_path).stdout
-    assert "\n    grinch coref cluster records.jsonl --model model.grinch -o out\n" in top
-    assert "[bold]" not in top
-    assert "..." not in top.replace("[ARGS]...", ""), "a command whose line is cut off"
-    page = run("cluster", "--help", cwd=tmp_path).stdout
-    for option in ("--model", "--out", "--columns", "--block", "--method", "--jobs", "--engine", "--on-error"):
-        assert option in page
-    assert "grinch[dask]" in page

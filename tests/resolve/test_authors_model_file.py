@@ -1,21 +1,15 @@
 """Model files: what is written is read back, and nothing that somebody else wrote can do harm."""
 
-from __future__ import annotations
-
-import contextlib
-import io
 import os
-import sys
 import tracemalloc
-from unittest import mock
 
 import numpy as np
 import pytest
 
-from grinch.cli import main
+import commands
+from grinch.cli.coref import write_records
 from grinch.resolve.authors import FEATURES, Model, Record, Statistics, make_records
 from grinch.resolve.authors import model as model_file
-from grinch.resolve.authors.commands import write_records
 from grinch.resolve.authors.predictors import Logistic, Trees
 from grinch.saving import container
 from hostile_files import with_header
@@ -26,17 +20,9 @@ def logistic():
 
 
 def boosting():
-    trees = Trees(
-        feature=np.array([0, -1, 1, -1, -1]),
-        cut=np.array([0.5, 0.0, 2.0, 0.0, 0.0]),
-        left=np.array([1, 0, 3, 0, 0]),
-        right=np.array([2, 0, 4, 0, 0]),
-        value=np.array([0.0, -1.0, 0.0, 1.0, 3.0]),
-        roots=np.array([0, 2]),
-        base=np.array([0.1]),
-        n_features=np.array([2]),
-    )
-    return Model(trees, ("near", "far"))
+    nodes = {"feature": [0, -1, 1, -1, -1], "left": [1, 0, 3, 0, 0], "right": [2, 0, 4, 0, 0], "roots": [0, 2]}
+    values = {"cut": [0.5, 0.0, 2.0, 0.0, 0.0], "value": [0.0, -1.0, 0.0, 1.0, 3.0], "base": [0.1], "n_features": [2]}
+    return Model(Trees(**{name: np.array(part) for name, part in (nodes | values).items()}), ("near", "far"))
 
 
 def of_records():
@@ -53,34 +39,16 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, make):
     again = Model.load(path)
     rows = np.random.default_rng(0).normal(size=(20, len(model.features)))
     np.testing.assert_array_equal(again.score(rows), model.score(rows))
-    assert (again.features, again.threshold, again.calibration) == (model.features, model.threshold, model.calibration)
-    assert again.report == model.report
-    if model.statistics is None:
-        assert again.statistics is None
-    else:
-        np.testing.assert_array_equal(again.statistics.counts, model.statistics.counts)
-        np.testing.assert_array_equal(again.statistics.topics, model.statistics.topics)
+    for part in ("features", "threshold", "calibration", "report"):
+        assert getattr(again, part) == getattr(model, part), part
+    for part in ("counts", "topics"):
+        np.testing.assert_array_equal(getattr(again.statistics, part, None), getattr(model.statistics, part, None))
     assert [each.name for each in tmp_path.iterdir()] == ["model"]
 
 
 def test_trees_walk_as_they_are_drawn():
     margins = boosting().predictor.margins(np.array([[0.0, 9.0], [1.0, 1.0], [1.0, 9.0]]))
     np.testing.assert_allclose(margins, [0.1 - 1 + 3, 0.1 + 1 + 1, 0.1 + 3 + 3])
-
-
-def test_a_model_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
-    path = tmp_path / "model"
-    logistic().save(path)
-    before = path.read_bytes()
-
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("grinch.saving.disk.write_at", full)
-    with pytest.raises(OSError, match="No space left"):
-        boosting().save(path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["model"]
 
 
 # Attacks --------------------------------------------------------------------------------------------------------------
@@ -93,16 +61,17 @@ def rewritten(source, target, arrays=None, **fields):
     with_header(target, lambda head: head["header"].update(fields))
 
 
+THRESHOLDS = (float("nan"), float("inf"), 2, "0.5", True, None)
+CALIBRATIONS = ([1.0, float("-inf")], [1.0], [10**400, 0])
 FIELDS = {
-    "threshold nan": ({"threshold": float("nan")}, "threshold must be a number from 0 to 1; it is nan"),
-    "threshold infinite": ({"threshold": float("inf")}, "threshold must be a number from 0 to 1; it is inf"),
-    "threshold 2": ({"threshold": 2}, "threshold must be a number from 0 to 1; it is 2"),
-    "threshold text": ({"threshold": "0.5"}, "threshold must be a number from 0 to 1; it is '0.5'"),
-    "threshold true": ({"threshold": True}, "threshold must be a number from 0 to 1; it is True"),
-    "threshold none": ({"threshold": None}, "threshold must be a number from 0 to 1; it is None"),
-    "calibration": ({"calibration": [1.0, float("-inf")]}, "calibration must be two finite numbers"),
-    "calibration one": ({"calibration": [1.0]}, "calibration must be two finite numbers"),
-    "calibration huge": ({"calibration": [10**400, 0]}, "calibration must be two finite numbers"),
+    **{
+        f"threshold {value}": ({"threshold": value}, f"threshold must be a number from 0 to 1; it is {value!r}")
+        for value in THRESHOLDS
+    },
+    **{
+        f"calibration {i}": ({"calibration": value}, "calibration must be two finite numbers")
+        for i, value in enumerate(CALIBRATIONS)
+    },
     "kind": ({"kind": "oracle"}, "kind must be one of 'logistic', 'boosting'; it is 'oracle'"),
     "kind list": ({"kind": ["logistic"]}, "kind must be one of"),
     "other kind": ({"kind": "boosting"}, "'predictor/base' is missing"),
@@ -118,9 +87,10 @@ WEIGHTS = "predictor/weights"
 ARRAYS = {
     "nan": ({WEIGHTS: np.array([1.0, np.nan])}, "predictor weights must be a list of finite numbers; .* with nan"),
     "infinite": ({WEIGHTS: np.array([np.inf, 1.0])}, "predictor weights must be a list of finite numbers; .* with inf"),
-    "three axes": ({WEIGHTS: np.zeros((1, 1, 2))}, "predictor weights must be a list"),
-    "two axes": ({WEIGHTS: np.zeros((1, 2))}, "predictor weights must be a list"),
-    "flags": ({WEIGHTS: np.zeros(2, bool)}, "predictor weights must be a list"),
+    **{
+        f"weights {i}": ({WEIGHTS: wrong}, "predictor weights must be a list")
+        for i, wrong in enumerate((np.zeros((1, 1, 2)), np.zeros((1, 2)), np.zeros(2, bool)))
+    },
     "intercepts": ({"predictor/intercept": np.ones(2)}, "predictor intercept must be one number; got 2"),
     "unexpected": ({"predictor/more": np.ones(1)}, "'predictor/more' does not belong in a model"),
     "outside": ({"../../etc/x": np.ones(1)}, r"'\.\./\.\./etc/x' does not belong in a model"),
@@ -167,44 +137,29 @@ def refused(path, message):
     assert peak < 100e6
 
 
-@pytest.mark.parametrize("case", FIELDS)
-def test_fields_are_checked(tmp_path, case):
-    fields, message = FIELDS[case]
-    logistic().save(tmp_path / "model")
-    rewritten(tmp_path / "model", tmp_path / "other", **fields)
+# By part of a file: a model that has it, what turns a case into arguments of ``rewritten``, and the cases.
+PARTS = {
+    "field": (logistic, lambda fields: fields, FIELDS),
+    "array": (logistic, lambda arrays: {"arrays": arrays}, ARRAYS),
+    "trees": (boosting, lambda parts: {"arrays": {f"predictor/{k}": np.asarray(v) for k, v in parts.items()}}, TREES),
+    "statistics": (of_records, lambda arrays: {"arrays": arrays}, STATISTICS),
+}
+
+
+@pytest.mark.parametrize(("part", "case"), [(part, case) for part in PARTS for case in PARTS[part][2]])
+def test_every_part_of_a_file_is_checked(tmp_path, part, case):
+    make, changes, cases = PARTS[part]
+    changed, message = cases[case]
+    make().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "other", **changes(changed))
     refused(tmp_path / "other", message)
 
 
-@pytest.mark.parametrize("field", ["kind", "features", "threshold", "calibration", "report"])
-def test_fields_that_are_missing_are_named(tmp_path, field):
-    logistic().save(tmp_path / "model")
-    with_header(tmp_path / "model", lambda head: head["header"].pop(field) and None)
-    refused(tmp_path / "model", f"{field} must be")
-
-
-@pytest.mark.parametrize("case", ARRAYS)
-def test_arrays_are_checked(tmp_path, case):
-    arrays, message = ARRAYS[case]
-    logistic().save(tmp_path / "model")
-    rewritten(tmp_path / "model", tmp_path / "other", arrays)
-    refused(tmp_path / "other", message)
-
-
-@pytest.mark.parametrize("case", TREES)
-def test_trees_are_checked(tmp_path, case):
-    arrays, message = TREES[case]
-    boosting().save(tmp_path / "model")
-    members = {f"predictor/{name}": np.asarray(array) for name, array in arrays.items()}
-    rewritten(tmp_path / "model", tmp_path / "other", members)
-    refused(tmp_path / "other", message)
-
-
-@pytest.mark.parametrize("case", STATISTICS)
-def test_statistics_are_checked(tmp_path, case):
-    members, message = STATISTICS[case]
-    of_records().save(tmp_path / "model")
-    rewritten(tmp_path / "model", tmp_path / "other", members)
-    refused(tmp_path / "other", message)
+def test_fields_that_are_missing_are_named(tmp_path):
+    for field in ("kind", "features", "threshold", "calibration", "report"):
+        logistic().save(tmp_path / "model")
+        with_header(tmp_path / "model", lambda head, field=field: head["header"].pop(field) and None)
+        refused(tmp_path / "model", f"{field} must be")
 
 
 def test_other_features_are_named(tmp_path):
@@ -239,22 +194,14 @@ def test_a_damaged_byte_anywhere_is_refused_or_does_not_matter(tmp_path):
 
 def test_a_file_that_is_far_too_large_is_not_read(tmp_path):
     logistic().save(tmp_path / "model")
-    with open(tmp_path / "model", "r+b") as file:
-        file.truncate(1 << 40)
+    os.truncate(tmp_path / "model", 1 << 40)
     refused(tmp_path / "model", "the file must have at most 33,554,432 bytes; it has 1,099,511,627,776")
-
-
-def test_files_that_are_not_there_are_what_they_are(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Model.load(tmp_path / "none")
-    with pytest.raises(IsADirectoryError):
-        Model.load(tmp_path)
-
-
-def test_training_stays_below_the_limits():
-    """The largest array of a trained model, with room for several times as many topics."""
+    # The largest array of a trained model, with room for several times as many topics.
     statistics = of_records().statistics
     assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MAX_BYTES
+    for path, error in ((tmp_path / "none", FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(error):
+            Model.load(path)
 
 
 @pytest.mark.parametrize("command", ["cluster", "evaluate"])
@@ -262,17 +209,7 @@ def test_the_commands_refuse_a_bad_model_in_one_line(tmp_path, command):
     write_records(make_records(6, 2), tmp_path / "r.jsonl")
     of_records().save(tmp_path / "model")
     rewritten(tmp_path / "model", tmp_path / "bad", threshold=float("nan"))
-    with (
-        contextlib.chdir(tmp_path),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()) as err,
-        mock.patch.object(sys, "argv", ["grinch", "coref", command, "r.jsonl", "-m", "bad"]),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    assert ended.value.code == 2
-    assert err.getvalue() == (
-        "error: 'bad' is not a complete model file: threshold must be a number from 0 to 1; it is nan."
-        " Copy it again, or train the model again\n"
-    )
+    done = commands.run("coref", command, "r.jsonl", "-m", "bad", cwd=tmp_path, expect=2)
+    said = "'bad' is not a complete model file: threshold must be a number from 0 to 1; it is nan."
+    assert done.stderr == f"error: {said} Copy it again, or train the model again\n"
     assert sorted(os.listdir(tmp_path)) == ["bad", "model", "r.jsonl"]

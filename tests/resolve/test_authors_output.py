@@ -1,7 +1,5 @@
 """What is reported of found authors: ids, evidence, doubts, scores, and the files they are written to."""
 
-from __future__ import annotations
-
 import csv
 import json
 
@@ -9,11 +7,11 @@ import numpy as np
 import pytest
 
 from grinch import Tree
+from grinch.cli.coref import read_authors, write_authors, write_problems, write_records, write_review
 from grinch.io.read import FileError
 from grinch.metrics import bcubed, pairwise_scores
 from grinch.resolve.authors import Record, blocks, make_records, read_records
 from grinch.resolve.authors.block_clustering import stable_ids
-from grinch.resolve.authors.commands import read_authors, write_authors, write_problems, write_records, write_review
 from grinch.resolve.authors.evaluation import (
     doubts,
     evaluate,
@@ -26,37 +24,35 @@ from grinch.resolve.authors.evaluation import (
 from grinch.resolve.authors.record import Problem
 
 
-def test_records_written_are_read_back(tmp_path):
+def test_records_and_authors_written_are_read_back(tmp_path):
     records = make_records(30, 4)
     write_records(records, tmp_path / "r.jsonl")
     assert read_records(tmp_path / "r.jsonl") == (records, [])
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
     with pytest.raises(FileError, match="must be a file that can be written"):
         write_records(records, tmp_path / "no" / "r.jsonl")
-
-
-def test_authors_written_are_read_back(tmp_path):
     records = [Record("1", "Wei, Wang"), Record("2", 'W "X" Wang'), Record("3", "Na Li")]
     write_authors(records, {"1": "a-1", "2": "a-2"}, {"1": "a", "2": "a", "3": "b"}, tmp_path)
     for name in ("authors.csv", "authors.jsonl"):
         assert read_authors(tmp_path / name) == {"1": "a-1", "2": "a-2", "3": None}
-    assert json.loads((tmp_path / "authors.jsonl").read_text().splitlines()[2]) == {
-        "id": "3", "author": None, "block": "b", "name": "Na Li",
-    }  # fmt: skip
+    last = json.loads((tmp_path / "authors.jsonl").read_text().splitlines()[2])
+    assert last == {"id": "3", "author": None, "block": "b", "name": "Na Li"}
+    write_problems([Problem(7, "has no name", True), Problem(9, "has the year 'x', …", False)], tmp_path / "p.csv")
+    rows = list(csv.reader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[1:] == [["7", "left out", "has no name"], ["9", "kept", "has the year 'x', …"]]
+    write_review([], tmp_path / "v.csv")
+    assert (tmp_path / "v.csv").read_text() == "block,decision,score,verdict\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,who\n1,a\n", "must have the columns 'id' and 'author'; it has 'id', 'who' in line 2"),
-        ("id,author\n1,a\n1,b\n", "must have each id once; '1' is in line 3 again"),
-        ("id,author\n1\n", "line 2 must have 2 cells"),
-    ],
-)
-def test_a_file_without_authors_is_explained(tmp_path, text, message):
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(FileError, match=message):
-        read_authors(tmp_path / "a.csv")
+def test_a_file_without_authors_is_explained(tmp_path):
+    for text, message in {
+        "id,who\n1,a\n": "must have the columns 'id' and 'author'; it has 'id', 'who' in line 2",
+        "id,author\n1,a\n1,b\n": "must have each id once; '1' is in line 3 again",
+        "id,author\n1\n": "line 2 must have 2 cells",
+    }.items():
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(FileError, match=message):
+            read_authors(tmp_path / "a.csv")
 
 
 def test_cells_that_a_spreadsheet_would_run_are_quoted(tmp_path):
@@ -72,27 +68,6 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted(tmp_path):
         assert read_authors(tmp_path / name) == {name: f"{name}-1" for name in ids}
     write_review([{"block": "=b", "decision": "apart", "score": -999999.5}], tmp_path / "r.csv")
     assert (tmp_path / "r.csv").read_text() == "block,decision,score,verdict\n'=b,apart,-999999.5,\n"
-
-
-def test_a_write_that_fails_leaves_the_earlier_file(tmp_path):
-    path = tmp_path / "r.jsonl"
-    write_records(make_records(9, 2), path)
-    before = path.read_bytes()
-
-    def failing():
-        yield Record("1", "Wei Wang")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(FileError, match=r"r.jsonl' must be a file that can be written; No space left on device"):
-        write_records(failing(), path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["r.jsonl"]
-
-
-def test_problems_are_written(tmp_path):
-    write_problems([Problem(7, "has no name", True), Problem(9, "has the year 'x', …", False)], tmp_path / "p.csv")
-    rows = list(csv.reader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
-    assert rows[1:] == [["7", "left out", "has no name"], ["9", "kept", "has the year 'x', …"]]
 
 
 def test_evidence_of_many_is_cut_short():
@@ -130,15 +105,9 @@ def test_doubts_are_the_scores_nearest_to_the_threshold():
     ]
     assert found[0]["margin"] == 0.05
     assert {found[0]["ids a"], found[0]["ids b"]} == {"0 1", "2"}
-    assert (
-        doubts(records[:1], labels[:1], Tree.from_merges(np.empty((0, 2), int), np.empty(0)), Closeness(), 0.5, 3) == []
-    )
+    single = Tree.from_merges(np.empty((0, 2), int), np.empty(0))
+    assert doubts(records[:1], labels[:1], single, Closeness(), 0.5, 3) == []
     assert doubts(records, labels, tree, Closeness(), 0.5, 0) == []
-
-
-def test_a_review_can_be_empty(tmp_path):
-    write_review([], tmp_path / "r.csv")
-    assert (tmp_path / "r.csv").read_text() == "block,decision,score,verdict\n"
 
 
 def test_ids_last():
@@ -151,17 +120,15 @@ def test_ids_last():
     assert merged == {"x-1": "x-1", "x-2": "x-4"}
     assert stable_ids({}, before) == {}
     assert stable_ids({"1": "x-5", "2": "x-7"}, {}) == {"x-5": "x-1", "x-7": "x-2"}
-
-
-def test_an_id_with_endless_digits_is_only_a_name():
+    # An id that was ever given is never given to another; one with endless digits is only a name.
+    assert stable_ids({"1": "x-1", "2": "x-2"}, {"1": "x-1"}, {"x-1", "x-3"}) == {"x-1": "x-1", "x-2": "x-4"}
     endless = f"x-{'9' * 5000}"
     assert stable_ids({"1": "x-1", "2": "x-2"}, {"1": endless}) == {"x-1": endless, "x-2": "x-1"}
 
 
 def test_no_two_authors_get_one_id(rng):
     for _ in range(50):
-        before = {str(i): f"x-{rng.integers(6)}" for i in range(20)}
-        now = {str(i): f"x-{rng.integers(6)}" for i in range(30)}
+        before, now = ({str(i): f"x-{rng.integers(6)}" for i in range(n)} for n in (20, 30))
         stable = stable_ids(now, before)
         assert set(stable) == set(now.values())
         assert len(set(stable.values())) == len(stable)
@@ -171,11 +138,10 @@ def test_authors_are_evaluated_like_the_metrics_over_all_blocks(rng):
     groups = blocks(make_records(40, 5))
     records = [record for group in groups.values() for record in group]
     authors = {r.id: f"{r.author if rng.random() < 0.8 else 'odd'}" for r in records}
-    truth = [(r.block, r.author) for r in records]
-    found = [f"{r.block} {authors[r.id]}" for r in records]
+    truth, found = [f"{r.block} {r.author}" for r in records], [f"{r.block} {authors[r.id]}" for r in records]
     evaluated = evaluate_authors(groups, authors)
-    assert evaluated.pairwise == pytest.approx(pairwise_scores([" ".join(t) for t in truth], found))
-    assert evaluated.bcubed == pytest.approx(bcubed([" ".join(t) for t in truth], found))
+    assert evaluated.pairwise == pytest.approx(pairwise_scores(truth, found))
+    assert evaluated.bcubed == pytest.approx(bcubed(truth, found))
     f1s = [pairwise_scores([r.author for r in g], [authors[r.id] for r in g]).f1 for g in groups.values()]
     assert evaluated.pairwise_macro.f1 == pytest.approx(np.mean(f1s))
     assert evaluate_authors(groups, {r.id: r.author for r in records}).pairwise.f1 == 1
@@ -188,13 +154,8 @@ def test_authors_are_evaluated_like_the_metrics_over_all_blocks(rng):
     assert 0 < per_spelling.f1 < 1
     assert evaluate_authors(groups, {}).pairwise.recall == 0
     assert unreachable_share(groups) == 0
-
-
-def test_records_without_an_author_are_not_evaluated():
-    groups = {
-        "a": [Record("1", "A", author="x"), Record("2", "A", author="x"), Record("3", "A")],
-        "b": [Record("4", "B")],
-    }
-    assert evaluate_authors(groups, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
+    # Records without an author are not evaluated.
+    few = {"a": [Record("1", "A", author="x"), Record("2", "A", author="x"), Record("3", "A")], "b": [Record("4", "B")]}
+    assert evaluate_authors(few, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
     with pytest.raises(ValueError, match="at least one record with its true author"):
-        evaluate_authors({"b": groups["b"]}, {})
+        evaluate_authors({"b": few["b"]}, {})

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 
 import grinch
+from grinch.serve.api.app import make_app
 from grinch.serve.backend import StoreBackend
 from grinch.serve.views.viewer import Viewer
+from serving import running
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -61,28 +62,17 @@ def make_store(folder, n: int = 160) -> None:
 @contextmanager
 def serving(folder, port: int = 0, **options) -> Iterator[str]:
     """The page of a store that is open for reading; its address."""
-    viewer = Viewer(StoreBackend(grinch.open(folder, readonly=True)), **options)
-    try:
-        with serving_viewer(viewer, port) as url:
-            yield url
-    finally:
-        viewer.close()
+    with (
+        closing(Viewer(StoreBackend(grinch.open(folder, readonly=True)), **options)) as viewer,
+        serving_viewer(viewer, port) as url,
+    ):
+        yield url
 
 
 @contextmanager
 def serving_viewer(viewer: Viewer, port: int = 0) -> Iterator[str]:
-    from grinch.serve.api.app import listen, make_app, run
-
-    listening, ready, stop = listen("127.0.0.1", port), threading.Event(), threading.Event()
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    server = threading.Thread(target=run, args=(make_app(viewer), listening), kwargs={"ready": ready.set, "stop": stop})
-    server.start()
-    try:
-        assert ready.wait(30)
-        yield url
-    finally:
-        stop.set()
-        server.join(30)
+    with running(make_app(viewer), port) as found:
+        yield f"http://127.0.0.1:{found}/"
 
 
 class Shown:
@@ -99,10 +89,10 @@ class Shown:
         if said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text:
             self.problems.append(said.text)
 
-    def open(self, url: str) -> Shown:
+    def open(self, url: str, *, is_idle: bool = True) -> Shown:
         self.page.goto(url)
         self.page.wait_for_selector("html[data-ready]")
-        return self.idle()
+        return self.idle() if is_idle else self
 
     def idle(self) -> Shown:
         """Wait until nothing is on its way."""
@@ -111,11 +101,11 @@ class Shown:
         self.page.evaluate(f"Promise.race([grinchPage.idle(), {late}])")
         return self
 
-    def until(self, condition: str, seconds: float = 20) -> Shown:
-        """Wait until something is true of the state ``s``."""
+    def until(self, condition: str, seconds: float = 20, *, waits: bool = True) -> Shown:
+        """Wait until something is true of the state ``s``, and, if it ``waits``, until nothing is on its way."""
         for _ in range(int(seconds * 20)):
             if self.page.evaluate(f"(() => {{ const s = grinchPage.state; return Boolean({condition}); }})()"):
-                return self.idle()
+                return self.idle() if waits else self
             self.page.wait_for_timeout(50)
         raise AssertionError(f"never true: {condition}; {self.state}")
 
@@ -140,6 +130,20 @@ class Shown:
 
     def double_click(self, node: int) -> Shown:
         self.page.mouse.dblclick(*self.place_of(node))
+        return self.idle()
+
+    def on_map(self, point: int) -> tuple[float, float]:
+        """The place of a point of the map on the screen."""
+        at, box = self.page.evaluate("i => grinchPage.pointAt(i)", point), self.page.locator("#map").bounding_box()
+        return box["x"] + at["x"], box["y"] + at["y"]
+
+    def enter(self, selector: str, text: str) -> Shown:
+        """Fill in a field, and press Enter."""
+        self.page.fill(selector, text)
+        return self.idle().press("Enter")
+
+    def resize(self, width: int) -> Shown:
+        self.page.set_viewport_size({"width": width, "height": 800})
         return self.idle()
 
     def press(self, *keys: str) -> Shown:

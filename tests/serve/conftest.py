@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -25,7 +23,7 @@ def open_page(chromium):
     """Opens pages; at the end, none of them has complained."""
     shown, contexts = [], []
 
-    def opened(url, *, width=1280, height=800, script=None, **options):
+    def opened(url, *, width=1280, height=800, script=None, is_idle=True, **options):
         context = chromium.new_context(
             viewport={"width": width, "height": height}, reduced_motion="reduce", locale="en-US", **options
         )
@@ -33,7 +31,7 @@ def open_page(chromium):
         if script is not None:
             context.add_init_script(script)
         shown.append(Shown(context.new_page()))
-        return shown[-1].open(url)
+        return shown[-1].open(url, is_idle=is_idle)
 
     yield opened
     for context in contexts:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 
-from grinch import Tree
+from grinch import Grinch, Tree
+from grinch.serve.background import Computing
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.scene import Scene
 from grinch.serve.views.viewer import Viewer
@@ -35,6 +37,27 @@ def tree_of(n: int, seed: int = 0) -> Tree:
     """A tree that knows its heights."""
     X, _ = points(n, seed)
     return Tree.from_scipy(linkage(X, "average"))
+
+
+def chain(n: int) -> Tree:
+    """A tree in which every point joins all that came before it."""
+    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
+    pairs[0, 0] = 0
+    return Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
+
+
+def viewer_on(X, *, payload=None, labels=None, **settings) -> Viewer:
+    """A viewer on a model of these points."""
+    return Viewer(ModelBackend(Grinch(**settings).fit(X), payload=payload), labels=labels)
+
+
+def map_of(viewer: Viewer, method: str | None = None) -> bytes:
+    """The map, once it is computed."""
+    while True:
+        try:
+            return viewer.map(method)
+        except Computing:
+            continue
 
 
 def scene_of(tree: Tree, *, arrived=None, times=None, labels=None, **cuts) -> Scene:

@@ -1,12 +1,9 @@
 """Where trees come from: models of all kinds, stores, and files of other programs."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
 import pytest
-import scipy.sparse
 from scipy.cluster.hierarchy import linkage
 
 import grinch
@@ -20,6 +17,7 @@ from grinch.serve.model_backend import ModelBackend, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from serve.looked import news, now, points, tree_of
+from serving import npy, npz
 from systems import SMALL
 from trees import groups
 
@@ -35,6 +33,10 @@ def directions(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+def look(source):
+    return source.read(lambda view: view.look())
+
+
 # Models ---------------------------------------------------------------------------------------------------------------
 
 
@@ -44,7 +46,7 @@ def test_every_system_can_be_looked_at(name):
     ids = [f"p{i}" for i in range(80)]
     model = cluster_with(name, X, linkage="ward", ids=ids, n_clusters=4, **SMALL.get(name, {}))
     source = ModelBackend(model, payload=payload)
-    seen = source.read(lambda view: view.look())
+    seen = look(source)
     np.testing.assert_array_equal(seen.tree.child_pairs(), model.tree_.child_pairs())
     np.testing.assert_array_equal(seen.cuts["labels"], model.labels_)
     assert source.points(seen.positions) == list(zip(ids, payload, strict=True))
@@ -66,10 +68,9 @@ def test_every_system_can_be_looked_at(name):
 @pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
 @pytest.mark.parametrize("system", [Grinch, HAC])
 def test_rows_are_those_that_were_given(system, kind):
-    X, _ = points(40)
-    X = X + 100  # far from where they are stored
+    X = points(40)[0] + 100  # far from where they are stored
     source = ModelBackend(system(linkage=kind).fit(X))
-    rows = source.rows(source.read(lambda view: view.look()).positions)
+    rows = source.rows(look(source).positions)
     if source.metric() == "cosine":
         rows, X = directions(rows), directions(X)
     np.testing.assert_allclose(rows, X, rtol=1e-3)
@@ -91,46 +92,36 @@ def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
     with grinch.open(tmp_path / "store", linkage=name, metric=metric) as store:
         store.insert(X)
         assert StoreBackend(store).metric() == expected
-
-
-def test_hac_compares_by_distance_unless_it_is_told_otherwise():
-    X = np.eye(4) + 1
-    found = [ModelBackend(HAC(metric=metric).fit(X)).metric() for metric in (None, "cosine", "hellinger")]
-    assert found == ["euclidean", "cosine", "cosine"]
-
-
-def test_sparse_rows_stay_sparse():
-    X = scipy.sparse.random(50, 20, 0.2, "csr", random_state=0)
-    source = ModelBackend(Grinch(linkage="cosine").fit(X))
-    rows, dense = source.rows(np.array([3, 40])), X.toarray()[[3, 40]]
-    np.testing.assert_allclose(directions(rows.toarray()), directions(dense), atol=1e-6)
-    assert Viewer(source).map("pca")
+    if (name, metric) in (("average", None), ("average", "cosine"), ("average", "hellinger")):
+        assert ModelBackend(HAC(metric=metric).fit(X)).metric() == expected
 
 
 @pytest.mark.parametrize("model", [Grinch, HAC])
 def test_a_linkage_of_ones_own_over_records(model):
     viewer = Viewer(ModelBackend(model(linkage=common_letters, n_clusters=2).fit(WORDS), payload=WORDS))
     about = viewer.about()
-    assert (about["n"], about["map"], about["can_place"], about["n_features"]) == (5, None, False, None)
+    assert (about["n"], about["can_place"], about["n_features"]) == (5, False, None)
+    # An engine knows neighbours of records; the others compare all with all.
+    assert about["map"] == ({"methods": ["neighbors"], "method": "neighbors"} if model is Grinch else None)
     page = viewer.node(viewer.scene.tree.root)
     assert (page["nearest"], page["columns"]) == ([], [])
     assert sorted(member["text"] for member in viewer.members(page["node"])["members"]) == sorted(WORDS)
-    with pytest.raises(ValueError, match="no vectors"):
-        viewer.place([1.0])
-    with pytest.raises(ValueError, match="no vectors"):
-        viewer.place(like="2")
-    with pytest.raises(KeyError, match="there is no map"):
-        viewer.map()
+    for given in ({"vector": [1.0]}, {"like": "2"}):
+        with pytest.raises(ValueError, match="no vectors"):
+            viewer.place(**given)
+    if model is HAC:
+        with pytest.raises(KeyError, match="there is no map"):
+            viewer.map()
 
 
-def test_a_model_that_is_not_fitted_is_refused():
+def test_what_is_no_model_or_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not fitted yet"):
         ModelBackend(Grinch())
-
-
-def test_payload_must_fit():
     with pytest.raises(ValueError, match="an entry for each of the 30 points; got 29"):
         ModelBackend(Grinch().fit(points(30)[0]), payload=["a"] * 29)
+    grinch.open(tmp_path / "store").close()
+    with pytest.raises(ValueError, match="payload is for models and trees"):
+        open_backend(tmp_path / "store", payload=[])
 
 
 def test_points_keep_what_is_theirs_while_others_come_and_go():
@@ -139,24 +130,26 @@ def test_points_keep_what_is_theirs_while_others_come_and_go():
     model.remove(["p0", "p7"])
     left = [i for i in range(40) if i not in (0, 7)]
     source = ModelBackend(model, payload=[payload[i] for i in left])
-    before = source.read(lambda view: view.look())
+    assert source.read(lambda view: view.ids) == [f"p{i}" for i in left]
+    assert source.read(lambda view: view.payload(["p29", "p1"])) == [payload[29], payload[1]]
+    clusters = source.read(lambda view: view.clusters())
+    assert [clusters[number] for number in sorted(clusters)] == model.clusters_
+    with pytest.raises(ValueError, match="'p0' is not"):
+        source.read(lambda view: view.payload(["p0"]))
+    before = look(source)
     model.partial_fit(X[40:], ids=[f"p{i}" for i in range(40, 60)]).remove(["p3", "p41"])
     model.update(["p5"], X[20:21])
-    after = source.read(lambda view: view.look())
-    assert after.version == before.version + 1
-    assert after.tree.n_leaves == 56
+    after = look(source)
+    assert (after.version, after.tree.n_leaves) == (before.version + 1, 56)
     there = [i for i in range(60) if i not in (0, 3, 7, 41)]
     assert after.positions.tolist() == there
     assert source.points(after.positions) == [(f"p{i}", payload[i] if i < 40 else None) for i in there]
     # What was shown before leads to the same points, and those that are gone have no id.
     assert source.points(before.positions) == [(None if i == 3 else f"p{i}", payload[i]) for i in left]
-    expected = X.copy()
-    expected[5], expected[3] = X[20], 0
     found = source.rows(before.positions)
     np.testing.assert_allclose(directions(found[left.index(5)][None]), directions(X[20:21]), atol=1e-5)
     assert not found[left.index(3)].any()
-    assert source.position_of("p3") is None
-    assert source.position_of("p59") == 59
+    assert (source.position_of("p3"), source.position_of("p59")) == (None, 59)
     assert source.find_text("p59", 9) == ([59], True)
 
 
@@ -168,14 +161,12 @@ def test_only_changes_make_versions():
     assert model.predict(X[60:]).shape == (20,)
     assert source.place(X[61:62].astype(float))[0] == version
     assert len(model.labels_) + len(model.layers_[0]) == 120
-    assert source.latest() == source.read(lambda view: view.look()).version == version
-    model.partial_fit(X[60:])
-    assert source.latest() == version + 1
-    model.set_params(n_clusters=5)
-    assert source.latest() == version + 2
-    assert len(set(source.read(lambda view: view.look()).cuts["labels"].tolist())) == 5
-    model.refine()
-    assert source.latest() == version + 3
+    assert source.latest() == look(source).version == version
+    changes = (lambda: model.partial_fit(X[60:]), lambda: model.set_params(n_clusters=5), model.refine)
+    for number, change in enumerate(changes, 1):
+        change()
+        assert source.latest() == version + number
+    assert len(set(look(source).cuts["labels"].tolist())) == 5
 
 
 def test_texts_and_labels_stay_with_a_model_that_grows():
@@ -206,26 +197,12 @@ def test_a_model_that_another_thread_changes():
     assert now(viewer).n == 3_000
 
 
-def test_points_of_a_model_that_lost_some():
-    X, payload = news(30)
-    model = Grinch(n_clusters=3).fit(X, ids=[f"p{i}" for i in range(30)]).remove(["p0", "p4"])
-    left = [i for i in range(30) if i not in (0, 4)]
-    source = ModelBackend(model, payload=[payload[i] for i in left])
-    assert source.read(lambda view: view.ids) == [f"p{i}" for i in left]
-    assert source.read(lambda view: view.payload(["p29", "p1"])) == [payload[29], payload[1]]
-    clusters = source.read(lambda view: view.clusters())
-    assert [clusters[number] for number in sorted(clusters)] == model.clusters_
-    with pytest.raises(ValueError, match="'p0' is not"):
-        source.read(lambda view: view.payload(["p0"]))
-
-
 # Trees and files ------------------------------------------------------------------------------------------------------
 
 
 def test_a_tree_alone():
     tree = tree_of(30)
-    source = ModelBackend(tree)
-    viewer = Viewer(source)
+    viewer = Viewer(ModelBackend(tree))
     about = viewer.about()
     assert (about["kind"], about["n"], about["cuts"], about["map"]) == ("tree", 30, [], None)
     assert about["cut"].startswith("k:")
@@ -234,15 +211,20 @@ def test_a_tree_alone():
     assert viewer.node(tree.root)["title"] == "30 points"
 
 
-def test_a_linkage_matrix(tmp_path):
+def test_trees_and_models_in_files(tmp_path):
     matrix = linkage(points(25)[0], "average")
     np.save(tmp_path / "tree.npy", matrix)
     source = open_backend(tmp_path / "tree.npy")
-    assert source.title == "tree.npy"
-    np.testing.assert_allclose(
-        source.read(lambda view: view.look()).tree.to_scipy(), Tree.from_scipy(matrix).to_scipy()
-    )
-    assert source.names_file == tmp_path / "tree.npy.names"
+    assert (source.title, source.names_file) == ("tree.npy", tmp_path / "tree.npy.names")
+    np.testing.assert_allclose(look(source).tree.to_scipy(), Tree.from_scipy(matrix).to_scipy())
+    model = Grinch(n_clusters=3).fit(points(40)[0])
+    model.save(tmp_path / "m.grinch")
+    source = open_backend(tmp_path / "m.grinch")
+    assert source.kind == "model"
+    assert groups(look(source).tree) == groups(model.tree_)
+    (tmp_path / "m.grinch").write_bytes((tmp_path / "m.grinch").read_bytes()[:-2_000])
+    with pytest.raises(ValueError, match=r"m\.grinch"):
+        open_backend(tmp_path / "m.grinch")
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff", "\n  ", "[&R] "])
@@ -254,77 +236,34 @@ def test_a_tree_in_newick(tmp_path, start):
     assert Viewer(source).search("bee")["hits"][0]["leaf"] == 1
 
 
-def test_a_saved_model(tmp_path):
-    X, _ = points(40)
-    model = Grinch(n_clusters=3).fit(X)
-    model.save(tmp_path / "m.grinch")
-    source = open_backend(tmp_path / "m.grinch")
-    assert source.kind == "model"
-    assert groups(source.read(lambda view: view.look()).tree) == groups(model.tree_)
+NO_SOURCE, NO_TREE = "cannot be opened; accepted are a store", "cannot be read as a tree"
+MATRIX = npy(linkage(points(9)[0]))
+SPOILT = {
+    "empty": (b"", NO_SOURCE),
+    "text": (b"just a text", NO_SOURCE),
+    "binary": (bytes(range(256)), NO_SOURCE),
+    "zip": (npz(a=np.zeros(3)), NO_SOURCE),
+    "vectors": (npy(np.zeros((5, 7))), rf"{NO_TREE}: matrix must be a scipy linkage matrix.*got shape \(5, 7\)"),
+    "objects": (npy(np.array([{}], object)), f"{NO_TREE}: .*allow_pickle"),
+    "the start of a header": (MATRIX[:8], NO_TREE),
+    "half a header": (MATRIX[:60], NO_TREE),
+    "half a matrix": (MATRIX[:200], NO_TREE),
+    "newick": (b"((a,b);", f"{NO_TREE}: .*it ends too early"),
+    "one leaf": (b"(" * 200_000 + b"a" + b")" * 200_000 + b";", r"of a single leaf, 'a'; .*two or more, .*'\(a,b\);'"),
+    "latin": ("(ä,b);".encode("latin-1"), f"{NO_TREE}: .*utf-8"),
+}
 
 
-def spoilt(tmp_path, what):
-    path = tmp_path / "file"
-    if what == "folder":
-        path.mkdir()
-    elif what == "empty":
-        path.touch()
-    elif what == "text":
-        path.write_text("just a text")
-    elif what == "binary":
-        path.write_bytes(bytes(range(256)))
-    elif what == "zip":
-        np.savez(tmp_path / "file.npz", a=np.zeros(3))
-        return tmp_path / "file.npz"
-    elif what == "vectors":
-        np.save(tmp_path / "file.npy", np.zeros((5, 7)))
-        return tmp_path / "file.npy"
-    elif what == "objects":
-        np.save(tmp_path / "file.npy", np.array([{}], object), allow_pickle=True)
-        return tmp_path / "file.npy"
-    elif what.startswith("truncated"):
-        np.save(tmp_path / "file.npy", linkage(points(9)[0]))
-        content = (tmp_path / "file.npy").read_bytes()
-        path.write_bytes(content[: int(what.split()[1])])
-    elif what == "newick":
-        path.write_text("((a,b);")
-    elif what == "one leaf":
-        path.write_text("(" * 200_000 + "a" + ")" * 200_000 + ";")
-    elif what == "latin":
-        path.write_bytes("(ä,b);".encode("latin-1"))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [
-        ("missing", "does not exist; give a store, a saved model"),
-        ("folder", "a folder without a store or a run of many workers in it; make a store with: grinch add"),
-        ("empty", "cannot be opened; accepted are a store"),
-        ("text", "cannot be opened; accepted are a store"),
-        ("binary", "cannot be opened; accepted are a store"),
-        ("zip", "cannot be opened; accepted are a store"),
-        ("vectors", r"cannot be read as a tree: matrix must be a scipy linkage matrix.*got shape \(5, 7\)"),
-        ("objects", "cannot be read as a tree: .*allow_pickle"),
-        ("truncated 8", "cannot be read as a tree"),
-        ("truncated 60", "cannot be read as a tree"),
-        ("truncated 200", "cannot be read as a tree"),
-        ("newick", "cannot be read as a tree: .*it ends too early"),
-        ("one leaf", r"a tree of a single leaf, 'a'; .*two or more, .*such as '\(a,b\);'"),
-        ("latin", "cannot be read as a tree: .*utf-8"),
-    ],
-)
-def test_what_cannot_be_looked_at_is_refused(tmp_path, what, why):
+@pytest.mark.parametrize("what", SPOILT)
+def test_what_cannot_be_looked_at_is_refused(tmp_path, what):
+    content, why = SPOILT[what]
+    (tmp_path / "file").write_bytes(content)
     with pytest.raises(FileError, match=why):
-        open_backend(spoilt(tmp_path, what))
-
-
-def test_a_damaged_model_is_refused(tmp_path):
-    path = tmp_path / "m.grinch"
-    Grinch().fit(points(40)[0]).save(path)
-    path.write_bytes(path.read_bytes()[:-2_000])
-    with pytest.raises(ValueError, match=r"m\.grinch"):
-        open_backend(path)
+        open_backend(tmp_path / "file")
+    with pytest.raises(FileError, match="does not exist; give a store, a saved model"):
+        open_backend(tmp_path / "missing")
+    with pytest.raises(FileError, match="a folder without a store or a run of many workers in it; make a store with"):
+        open_backend(tmp_path)
 
 
 # Stores ---------------------------------------------------------------------------------------------------------------
@@ -336,26 +275,15 @@ def test_a_store_is_read(tmp_path):
         store.insert(X, ids=[f"p{i}" for i in range(40)], payload=payload)
         store.remove(["p1"])
         source = open_backend(tmp_path / "store")
-        seen = source.read(lambda view: view.look())
+        seen = look(source)
         assert (source.title, source.kind, seen.version) == ("store", "store", 2)
         np.testing.assert_array_equal(seen.cuts["default"], store.labels())
         assert source.points(seen.positions[:2]) == [("p0", payload[0]), ("p2", payload[2])]
         assert list(source.payloads(seen.positions)) == [payload[i] for i in range(40) if i != 1]
         assert source.n_features == 5
         store.insert(X[:1] + 1, ids=["new"])
-        assert source.latest() == 3
-        assert source.layers()[0] == 3
+        assert source.latest() == source.layers()[0] == 3
         source.close()
-
-
-def test_a_store_has_its_own_payload(tmp_path):
-    grinch.open(tmp_path / "store").close()
-    with pytest.raises(ValueError, match="payload is for models and trees"):
-        open_backend(tmp_path / "store", payload=[])
-
-
-def test_a_damaged_file_of_names_is_refused_at_once(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
         (tmp_path / "store" / "node-names.sqlite").write_text("no database, but long enough to be taken for one" * 9)
         with pytest.raises(DamagedStore, match="Move it away to go on without these names"):
             Viewer(StoreBackend(store))
@@ -365,7 +293,7 @@ def test_a_damaged_file_of_names_is_refused_at_once(tmp_path):
 def test_samples_are_evenly_spread(n, most):
     found = sampled(n, most)
     assert len(found) == min(n, most)
-    assert not len(found) or (found[0] >= 0 and found[-1] < n)
+    assert ((found >= 0) & (found < n)).all()
     gaps = np.diff(found)
     assert not len(gaps) or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 1)
 
@@ -382,5 +310,5 @@ def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
     assert viewer.cut_of(viewer.scene, "layer:0").name == "layer:0"
     assert len(viewer.layers()["layers"]) == len(model.layers_)
     # Where it is known, or a number of clusters was given, there is nothing to wait for.
-    assert ModelBackend(model).read(lambda view: view.look()).cuts["labels"].tolist() == model.labels_.tolist()
-    assert "labels" in ModelBackend(Grinch(n_clusters=3).fit(X)).read(lambda view: view.look()).cuts
+    assert look(ModelBackend(model)).cuts["labels"].tolist() == model.labels_.tolist()
+    assert "labels" in look(ModelBackend(Grinch(n_clusters=3).fit(X))).cuts

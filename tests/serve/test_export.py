@@ -1,14 +1,8 @@
 """The explorer as one file: what it answers is what a viewer answers."""
 
-from __future__ import annotations
-
+import base64
 import re
-import struct
-import threading
-import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -22,6 +16,8 @@ from grinch.serve.model_backend import ModelBackend, open_backend
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from serve.browser import Shown, make_store, serving_viewer, some_points
+from serve.looked import viewer_on
+from serving import answering
 
 # Arrays as lists; what is no number as null, as JSON has it.
 ASK = """async ([what, args]) => {
@@ -119,10 +115,20 @@ def test_the_blocks_are_those_of_the_viewer(exported, color):
             exported.assert_same_arrays(exported.ask("view", asked), exported.viewer.view(**asked))
 
 
-def test_the_cuts_are_those_of_the_viewer(exported):
+def test_the_cuts_the_map_and_what_is_known_are_those_of_the_viewer(exported):
     for cut in ("auto", "cut:default", "layer:0", *(f"k:{k}" for k in (1, 2, 5, 20))):
         exported.assert_same_arrays(exported.ask("cut", {"cut": cut}), exported.viewer.cut(cut))
     assert like(exported.ask("layers")) == like(exported.viewer.layers())
+    exported.assert_same_arrays(exported.ask("map", {}), exported.viewer.map())
+    for what in ("label", "time", "fresh"):
+        asked = {"what": what, "since": 1}
+        exported.assert_same_arrays(exported.ask("points", asked), exported.viewer.points(**asked))
+    for since in (0, 1, 2, 3):
+        assert like(exported.ask("changes", {"since": since})) == exported.like(exported.viewer.changes(since))
+    assert like(exported.ask("versions")) == like(exported.viewer.versions())
+    assert exported.ask("locate", "p0005", 30) == exported.like(exported.viewer.locate("p0005", 30))
+    about = exported.ask("about")
+    assert (about["can_name"], about["can_place"]) == (False, False)
 
 
 def test_pages_of_nodes_are_those_of_the_viewer(exported):
@@ -155,87 +161,27 @@ def test_members_are_all_there_once(exported):
 @pytest.mark.parametrize("q", ["larger", "weather", "p0017", "lisbon", "(p0003)", "nothing like it", "cluster 1", "#2"])
 def test_search_finds_what_the_viewer_finds(exported, q):
     found, known = exported.ask("search", q, {"limit": 20}), exported.like(exported.viewer.search(q, 20))
-    assert {(hit["kind"], hit["node"]) for hit in found["hits"]} == {
-        (hit["kind"], hit["node"]) for hit in known["hits"]
-    }
+    of_page, of_viewer = ({(hit["kind"], hit["node"]) for hit in each["hits"]} for each in (found, known))
+    assert of_page == of_viewer
 
 
-def test_the_map_and_what_is_known_of_points(exported):
-    exported.assert_same_arrays(exported.ask("map", {}), exported.viewer.map())
-    for what in ("label", "time", "fresh"):
-        asked = {"what": what, "since": 1}
-        exported.assert_same_arrays(exported.ask("points", asked), exported.viewer.points(**asked))
-
-
-def test_what_happened_is_known(exported):
-    for since in (0, 1, 2, 3):
-        assert like(exported.ask("changes", {"since": since})) == exported.like(exported.viewer.changes(since))
-    assert like(exported.ask("versions")) == like(exported.viewer.versions())
-    assert exported.ask("locate", "p0005", 30) == exported.like(exported.viewer.locate("p0005", 30))
-
-
-def test_nothing_can_be_named_or_placed(exported):
-    about = exported.ask("about")
-    assert not about["can_name"]
-    assert not about["can_place"]
-
-
-def png(shade: int) -> bytes:
-    """A picture of one pixel."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(bytes([0, shade])))
-        + chunk(b"IEND", b"")
-    )
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def test_images_are_inside(tmp_path, open_page):
     (tmp_path / "images").mkdir()
     for i in range(8):
-        (tmp_path / "images" / f"{i}.png").write_bytes(png(30 * i))
-    payload = [{"image": f"{i}.png"} for i in range(8)]
-    payload[0] = {"image": "../secret.png"}
-    (tmp_path / "secret.png").write_bytes(png(1))
+        (tmp_path / "images" / f"{i}.png").write_bytes(PIXEL)
+    payload = [{"image": "../secret.png"}, *({"image": f"{i}.png"} for i in range(1, 8))]
+    (tmp_path / "secret.png").write_bytes(PIXEL)
     model = Grinch(n_clusters=2).fit(np.random.default_rng(0).normal(size=(8, 3)))
     viewer = Viewer(ModelBackend(model, payload=payload), images=tmp_path / "images")
-    write_page(viewer, tmp_path / "page.html")
-    shown = Exported(viewer, open_page((tmp_path / "page.html").as_uri()))
+    shown = Exported(viewer, written(viewer, tmp_path, open_page))
     members = shown.ask("members", 0, {"order": "arrival"})["members"]
     assert members[0]["image"] is None
     assert all(member["image"].startswith("data:image/png;base64,") for member in members[1:])
-
-
-@contextmanager
-def image_server() -> Iterator[tuple[str, list[str]]]:
-    """A server of images without https; its address, and what was asked of it."""
-    asked: list[str] = []
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(200)
-            self.send_header("Content-Type", "image/png")
-            self.end_headers()
-            self.wfile.write(png(9))
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 # What the policy of a page blocks when somebody puts it there.
@@ -257,11 +203,12 @@ BLOCKED = """(address) => new Promise((done) => {
 @pytest.mark.parametrize("kind", ["served", "exported"])
 def test_only_images_with_an_https_address_are_fetched(kind, tmp_path, chromium):
     """And the policy of the page blocks any other, and scripts that are not its own."""
-    with image_server() as (address, asked), ExitStack() as stack:
+    asked = []
+    # It serves images without https.
+    with answering(lambda path: asked.append(path) or PIXEL) as address, ExitStack() as stack:
         places = [address, "https://images.example/"]
         payload = [{"text": f"point {i}", "image": f"{places[i % 2]}{i}.png"} for i in range(6)]
-        model = Grinch(n_clusters=2).fit(np.random.default_rng(0).normal(size=(6, 3)))
-        viewer = Viewer(ModelBackend(model, payload=payload))
+        viewer = viewer_on(np.random.default_rng(0).normal(size=(6, 3)), payload=payload)
         if kind == "served":
             url = stack.enter_context(serving_viewer(viewer))
         else:
@@ -271,11 +218,11 @@ def test_only_images_with_an_https_address_are_fetched(kind, tmp_path, chromium)
         # The only https server there is, inside the browser.
         fetched = []
 
-        def answer(route):
+        def fulfill(route):
             fetched.append(route.request.url)
-            route.fulfill(body=png(3), content_type="image/png")
+            route.fulfill(body=PIXEL, content_type="image/png")
 
-        context.route("https://images.example/*", answer)
+        context.route("https://images.example/*", fulfill)
         shown = Shown(context.new_page()).open(url)
         shown.click(viewer.about()["root"] if kind == "served" else 0)
         shown.until("[...document.images].filter((i) => i.naturalWidth && i.src.startsWith('https:')).length >= 3")
@@ -293,23 +240,24 @@ def test_few_points(n, tmp_path, open_page):
         if n:
             rows, ids, payload = some_points(n)
             store.insert(rows, ids=ids, payload=payload)
-        write_page(Viewer(StoreBackend(store)), tmp_path / "page.html")
-    assert open_page((tmp_path / "page.html").as_uri()).state["n"] == n
+        assert written(Viewer(StoreBackend(store)), tmp_path, open_page).state["n"] == n
+
+
+def written(viewer, folder, open_page):
+    """The page of a viewer, opened from its file."""
+    write_page(viewer, folder / "page.html")
+    return open_page((folder / "page.html").as_uri())
 
 
 def test_trees_of_other_programs(tmp_path, open_page):
     (tmp_path / "tree.nwk").write_text("((ape:1,bee:1):2,('a cat':2,dog:2):1);")
-    write_page(Viewer(open_backend(tmp_path / "tree.nwk")), tmp_path / "page.html")
-    shown = open_page((tmp_path / "page.html").as_uri())
-    assert shown.state["n"] == 4
+    assert written(Viewer(open_backend(tmp_path / "tree.nwk")), tmp_path, open_page).state["n"] == 4
 
 
-def test_nothing_in_the_data_ends_a_script(tmp_path):
+def test_nothing_in_the_data_ends_a_script():
     payload = [f"</script><script>globalThis.broken = {i}</script><!--" for i in range(4)]
-    model = Grinch(n_clusters=2).fit(np.eye(4))
-    page = page_of(Viewer(ModelBackend(model, payload=payload)))
-    data = re.search(r'id="grinch-data">([^<]*)</script>', page)
-    assert data
+    page = page_of(viewer_on(np.eye(4), payload=payload))
+    assert re.search(r'id="grinch-data">([^<]*)</script>', page)
     assert "broken" not in page
 
 

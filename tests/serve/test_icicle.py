@@ -1,19 +1,19 @@
 """Blocks and clusters on their way to the page."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as stnp
 
 import grinch
-from grinch import Grinch, Tree
 from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import icicle
-from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN, unpack_arrays
+from grinch.serve.views.icicle import DTYPES, MORE, NAMED, POINT, TOP, WITHIN, pack_arrays, unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.tree.blocks import covering
-from serve.looked import labels_of_cut, news, tree_of, view
+from serve.looked import chain, labels_of_cut, news, tree_of, view, viewer_on
 
 N = 300
 
@@ -21,7 +21,7 @@ N = 300
 @pytest.fixture(scope="module")
 def viewer():
     X, payload = news(N)
-    return Viewer(ModelBackend(Grinch(n_clusters=8, cut="height").fit(X), payload=payload))
+    return viewer_on(X, payload=payload, n_clusters=8, cut="height")
 
 
 @pytest.fixture
@@ -33,23 +33,13 @@ def store(tmp_path):
         yield store
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {},
-        {"width": 300, "rows": 5},
-        {"x0": 40.5, "x1": 90.2},
-        {"x0": 299, "x1": 300},
-        {"x0": 10, "x1": 10},
-        {"x0": 50, "x1": 20},
-        {"x0": 1e9, "x1": 2e9},
-        {"x0": -50, "x1": 1e9},
-        {"rows": 0},
-        {"rows": 10**6, "width": 10**9},
-        {"width": 0},
-        {"cut": "k:3"},
-    ],
-)
+VIEWS = [
+    *({}, {"width": 300, "rows": 5}, {"rows": 0}, {"rows": 10**6, "width": 10**9}, {"width": 0}, {"cut": "k:3"}),
+    *({"x0": x0, "x1": x1} for x0, x1 in ((40.5, 90.2), (299, 300), (10, 10), (50, 20), (1e9, 2e9), (-50, 1e9))),
+]
+
+
+@pytest.mark.parametrize("asked", VIEWS)
 def test_blocks_are_those_of_the_scene(viewer, asked):
     header, arrays = view(viewer, **asked)
     scene, nodes = viewer.scene, arrays["node"]
@@ -63,9 +53,8 @@ def test_blocks_are_those_of_the_scene(viewer, asked):
     assert [crumb["node"] for crumb in header["path"]] == scene.path(int(nodes[0]))
     assert ((arrays["start"] < header["x1"]) & (arrays["start"] + arrays["size"] > header["x0"])).all()
     assert not arrays["fresh"].any()
-    names = {int(v): name for v, name in header["names"].items()}
-    assert set(names) <= set(nodes.tolist())
-    assert len(names) <= icicle.MAX_TITLES
+    assert {int(v) for v in header["names"]} <= set(nodes.tolist())
+    assert len(header["names"]) <= icicle.MAX_TITLES
 
 
 def test_splits_that_are_too_narrow_are_not_seen(viewer):
@@ -75,7 +64,9 @@ def test_splits_that_are_too_narrow_are_not_seen(viewer):
         inner = arrays["parent"] >= 0
         is_cluster = np.isin(arrays["node"], viewer.scene.cut("cut:labels").nodes)
         assert (arrays["size"][inner & ~is_cluster] >= least).all()
-        wide = arrays["size"] >= icicle.MIN_PIXELS_FOR_TITLE * N / width
+        tops = np.isin(arrays["node"], viewer.scene.cut("cut:labels").nodes)
+        pixels = np.where(tops, icicle.MIN_PIXELS_FOR_CLUSTER, icicle.MIN_PIXELS_FOR_TITLE)
+        wide = arrays["size"] >= pixels * N / width
         assert {int(v) for v in header["names"]} == set(arrays["node"][wide].tolist())
 
 
@@ -84,9 +75,8 @@ def test_flags(viewer):
     _, arrays = view(viewer, rows=64, width=8_000)
     tree, labels = viewer.scene.tree, viewer.backend.model.labels_
     parents = set(arrays["parent"].tolist())
-    for i, (v, flags, end) in enumerate(
-        zip(*(arrays[name].tolist() for name in ("node", "flags", "split")), strict=True)
-    ):
+    seen = zip(*(arrays[name].tolist() for name in ("node", "flags", "split")), strict=True)
+    for i, (v, flags, end) in enumerate(seen):
         assert bool(flags & POINT) == tree.is_leaf(v)
         assert bool(flags & TOP) == (v in cut.nodes)
         assert not flags & NAMED
@@ -94,21 +84,16 @@ def test_flags(viewer):
         assert bool(flags & MORE) == (i not in parents and not tree.is_leaf(v)) == (end < 0 and not tree.is_leaf(v))
         if len(set(labels[tree.leaves(v)].tolist())) == 1:
             assert flags & WITHIN
-
-
-def test_where_rows_end_there_is_more(viewer):
+    # Where rows end there is more.
     _, arrays = view(viewer, rows=1)
-    assert (arrays["node"].tolist(), arrays["flags"][0] & MORE, arrays["split"].tolist()) == (
-        [viewer.scene.tree.root],
-        MORE,
-        [-1],
-    )
+    assert (arrays["node"].tolist(), arrays["split"].tolist()) == ([tree.root], [-1])
+    assert arrays["flags"][0] & MORE
 
 
 def test_colors_of_clusters(viewer):
     _, arrays = view(viewer)
     cut = viewer.scene.cut("cut:labels")
-    slot = dict(zip(cut.clusters.tolist(), cut.slots.tolist(), strict=True))
+    slot = dict(zip(cut.clusters.tolist(), cut.colors.tolist(), strict=True))
     labels, tree = viewer.backend.model.labels_, viewer.scene.tree
     for v, color in zip(arrays["node"].tolist(), arrays["color"].tolist(), strict=True):
         inside = set(labels[tree.leaves(v)].tolist())
@@ -142,10 +127,10 @@ def test_colors_of_time_and_what_is_new(store):
         assert (count, value) == (new, pytest.approx(new / tree.size(v)))
 
 
-@pytest.mark.parametrize("color", ["", "label", "red", "x" * 99])
-def test_a_color_there_is_none_of_is_refused(color):
-    with pytest.raises(ValueError, match="color must be one of cluster, time; got"):
-        Viewer(ModelBackend(tree_of(9))).view(color=color)
+def test_a_color_there_is_none_of_is_refused():
+    for color in ("", "label", "red", "x" * 99):
+        with pytest.raises(ValueError, match="color must be one of cluster, time; got"):
+            Viewer(ModelBackend(tree_of(9))).view(color=color)
 
 
 def test_names_of_nodes_and_clusters_are_shown(store):
@@ -169,12 +154,9 @@ def test_clusters_of_a_cut(viewer, cut):
     header, arrays = unpack_arrays(viewer.cut(cut))
     chosen = viewer.cut_of(viewer.scene, cut)
     assert (header["cut"], header["clusters"]) == (chosen.name, len(chosen))
-    for name, expected in (("start", chosen.starts), ("size", chosen.sizes), ("node", chosen.nodes)):
-        np.testing.assert_array_equal(arrays[name], expected)
-    np.testing.assert_array_equal(arrays["slot"], chosen.slots)
-    np.testing.assert_array_equal(arrays["cluster"], chosen.clusters)
-    sizes = [entry["size"] for entry in header["list"]]
-    assert sizes == sorted(chosen.sizes.tolist(), reverse=True)
+    for name in ("start", "size", "node", "color", "cluster"):
+        np.testing.assert_array_equal(arrays[name], getattr(chosen, f"{name}s"))
+    assert [entry["size"] for entry in header["list"]] == sorted(chosen.sizes.tolist(), reverse=True)
     labels = labels_of_cut(viewer.scene, chosen)
     for entry in header["list"]:
         assert set(viewer.scene.leaves(entry["node"]).tolist()) == set(np.flatnonzero(labels == entry["cluster"]))
@@ -195,9 +177,39 @@ def test_layers_are_cuts(viewer):
 
 
 def test_a_chain_has_a_cut_to_begin_with():
-    n = 200
-    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
-    pairs[0, 0] = 0
-    viewer = Viewer(ModelBackend(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)))
+    viewer = Viewer(ModelBackend(chain(200)))
     assert viewer.about()["cut"] == "k:1"
     assert view(viewer)[1]["node"][0] == viewer.scene.tree.root
+
+
+# Messages of a header and arrays --------------------------------------------------------------------------------------
+
+some_arrays = st.dictionaries(
+    st.text(max_size=8),
+    st.sampled_from(sorted(DTYPES)).flatmap(lambda kind: stnp.arrays(kind, st.integers(0, 20))),
+    max_size=5,
+)
+some_headers = st.dictionaries(st.text(max_size=5).filter(lambda name: name != "arrays"), st.integers() | st.text())
+
+
+@given(some_headers, some_arrays)
+def test_what_was_packed_comes_out(header, arrays):
+    message = pack_arrays(header, arrays)
+    assert len(message) % 8 == 0
+    found, unpacked = unpack_arrays(message)
+    found.pop("arrays")
+    assert found == header
+    assert list(unpacked) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(unpacked[name], array, strict=True)
+
+
+def test_every_array_begins_where_the_page_can_map_it():
+    message = pack_arrays({"text": "ü" * 5}, {"a": np.arange(3, dtype=np.uint8), "b": np.arange(2.0)})
+    length = int.from_bytes(message[:4], "little")
+    assert (4 + length) % 8 == 0
+    assert message[4 + length : 4 + length + 8] == bytes([0, 1, 2, 0, 0, 0, 0, 0])
+    assert np.frombuffer(message, "<f8", 2, 4 + length + 8).tolist() == [0.0, 1.0]
+    for value in (float("nan"), float("inf"), object()):
+        with pytest.raises((TypeError, ValueError), match="JSON"):
+            pack_arrays({"x": value}, {})

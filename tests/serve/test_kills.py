@@ -1,9 +1,6 @@
 """The service as a process of its own: killed at any moment, and ended by Ctrl-C."""
 
-from __future__ import annotations
-
 import http.client
-import json
 import os
 import re
 import signal
@@ -17,7 +14,7 @@ import numpy as np
 import pytest
 
 import grinch
-from serving import TOKEN, some_rows
+from serving import TOKEN, Served, some_rows
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 
@@ -29,41 +26,30 @@ def process(*arguments, **environment):
     given = {**os.environ, **environment}
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given)
     try:
-        port = None
-        for line in running.stdout:
-            found = re.search(r"at http://127\.0\.0\.1:(\d+)/", line)
-            if found:
-                port = int(found[1])
-                break
-        assert port is not None, running.stderr.read()
-        yield running, port
+        said = (re.search(r"at http://127\.0\.0\.1:(\d+)/", line) for line in running.stdout)
+        found = next(filter(None, said), None)
+        assert found, running.stderr.read()
+        yield running, int(found[1])
     finally:
         with suppress(OSError):
             running.kill()
         running.communicate()
 
 
-def post(connection, path, body):
-    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
-
-
 def clients_insert(port, X, first, acknowledged, ended):
     """Insert points one by one, and note those that were acknowledged, until the service is gone; and how it ended."""
-    connection, error = http.client.HTTPConnection("127.0.0.1", port, timeout=30), None
+    client, error = Served(None, port), None
     try:
         for i in range(first, len(X), 10):
-            status, said = post(
-                connection, "/v1/insert", {"X": X[i : i + 1].tolist(), "ids": [f"p{i}"], "payload": [i]}
-            )
+            given = {"X": X[i : i + 1].tolist(), "ids": [f"p{i}"], "payload": [i]}
+            status, said = client.post("/v1/insert", given)
             assert (status, said["ids"]) == (200, [f"p{i}"])
             acknowledged.append(i)
     except (OSError, http.client.HTTPException) as lost:
         error = lost
     finally:
         ended.append(error)
-        connection.close()
+        client.close()
 
 
 @pytest.mark.parametrize("after", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7, 150, 400, 900))])

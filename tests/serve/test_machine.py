@@ -1,7 +1,5 @@
 """A store that changes in any order, with a viewer on it: every answer is of one version, and right."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 import grinch
+from effort import at_night
 from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import open_backend
 from grinch.serve.views.icicle import unpack_arrays
@@ -38,10 +37,10 @@ class Picture:
 
 
 class ViewerMachine(RuleBasedStateMachine):
-    @initialize(named=st.booleans(), beside=st.booleans())
-    def begin(self, named, beside):
+    @initialize(kind=st.sampled_from(["text", "number", None]), beside=st.booleans())
+    def begin(self, kind, beside):
         self.folder = Path(tempfile.mkdtemp()) / "store"
-        self.named, self.given = named, 0
+        self.kind, self.given = kind, 0
         self.store = grinch.open(self.folder, n_clusters=3)
         self.viewer = Viewer(open_backend(self.folder) if beside else StoreBackend(self.store))
         self.names = 0
@@ -50,8 +49,8 @@ class ViewerMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 99), n=st.sampled_from([1, 2, 12]))
     def insert(self, seed, n):
         X, payload = news(n, seed)
-        ids = [f"p{i}" for i in range(self.given, self.given + n)] if self.named else None
-        self.store.insert(X, ids=ids, payload=[row["title"] for row in payload])
+        ids = [{"text": f"p{i}", "number": 900 - i}.get(self.kind) for i in range(self.given, self.given + n)]
+        self.store.insert(X, ids=ids if self.kind else None, payload=[row["title"] for row in payload])
         self.given += n
 
     @precondition(lambda self: len(self.store))
@@ -109,7 +108,7 @@ class ViewerMachine(RuleBasedStateMachine):
         tree = scene.tree
         for v, count in zip(arrays["node"].tolist(), arrays["fresh"].tolist(), strict=True):
             assert count == (picture.arrived[tree.leaves(v)] > picture.version - 1).sum()
-        assert set(self.viewer.scene.names) <= set(tree.nodes())
+        assert set(scene.names) <= set(tree.nodes())
         self.compare_members(scene, picture)
 
     def compare_members(self, scene, picture):
@@ -127,26 +126,16 @@ class ViewerMachine(RuleBasedStateMachine):
             return
         now(self.viewer)
         if self.viewer.n:
-            plane = unpack_arrays(self.viewer.map())[1]
-            assert len(plane["x"]) == self.viewer.n
-            some = self.store.ids[:: max(len(self.store) // 3, 1)]
-            for name in some:
+            assert len(unpack_arrays(self.viewer.map())[1]["x"]) == self.viewer.n
+            for name in self.store.ids[:: max(len(self.store) // 3, 1)]:
                 assert self.viewer.locate(name)["size"] == 1
         self.viewer.close()
         self.store.close()
         shutil.rmtree(self.folder.parent)
 
 
-def run(max_examples, steps):
+@pytest.mark.parametrize(("max_examples", "steps"), [(8, 12), at_night(100, 30)])
+def test_a_viewer_on_a_store_that_changes(max_examples, steps):
     run_state_machine_as_test(
         ViewerMachine, settings=settings(max_examples=max_examples, stateful_step_count=steps, deadline=None)
     )
-
-
-def test_a_viewer_on_a_store_that_changes():
-    run(max_examples=8, steps=12)
-
-
-@pytest.mark.slow
-def test_a_viewer_on_a_store_that_changes_for_long():
-    run(max_examples=100, steps=30)

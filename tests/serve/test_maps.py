@@ -1,7 +1,5 @@
 """The map against numpy: PCA, columns, and what is known of every point."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ from grinch.serve.views import maps
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.maps import quantized
 from grinch.serve.views.viewer import Viewer
-from serve.looked import news, now, points, tree_of
+from serve.looked import map_of, news, now, points, tree_of, viewer_on
 
 WIDE = 65_535
 
@@ -33,43 +31,40 @@ def plane_of(message):
     return header, np.column_stack([arrays["x"], arrays["y"]]).astype(float)
 
 
+def differs(found, expected):
+    """By how much an axis differs from where it was expected, whichever way it points."""
+    return min(np.abs(scaled(sign * expected) - found).max() for sign in (1, -1))
+
+
 def test_pca_is_that_of_numpy():
     X, _ = points(300)
-    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(X)))
-    header, plane = plane_of(viewer.map("pca"))
+    viewer = viewer_on(X, linkage="ward")
+    header, plane = plane_of(map_of(viewer, "pca"))
     assert (header["version"], header["method"], header["n"]) == (1, "pca", 300)
     expected = pca(X.astype(float))[viewer.scene.order]
-    for axis in (0, 1):
-        close = [np.abs(scaled(sign * expected[:, axis : axis + 1])[:, 0] - plane[:, axis]).max() for sign in (1, -1)]
-        assert min(close) < 40
+    assert all(differs(plane[:, axis], expected[:, axis]) < 40 for axis in (0, 1))
     width = np.ptp(expected, axis=0)
     assert header["aspect"] == pytest.approx(np.clip(width[0] / width[1], 0.2, 5), rel=1e-3)
-
-
-def test_directions_are_compared_under_cosine():
-    X, _ = points(200)
-    viewer = Viewer(ModelBackend(Grinch(linkage="cosine").fit(X)))
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    # Directions are compared under cosine.
+    viewer = viewer_on(X[:200], linkage="cosine")
+    unit = X[:200] / np.linalg.norm(X[:200], axis=1, keepdims=True)
     expected = pca(unit.astype(float))[viewer.scene.order]
-    plane = plane_of(viewer.map())[1]
-    close = [np.abs(scaled(sign * expected[:, :1])[:, 0] - plane[:, 0]).max() for sign in (1, -1)]
-    assert min(close) < 40
+    assert differs(plane_of(map_of(viewer, "pca"))[1][:, 0], expected[:, 0]) < 40
 
 
 def test_some_rows_at_a_time_are_the_same(monkeypatch):
     X, _ = points(100)
     model = Grinch(linkage="ward").fit(X)
-    whole = Viewer(ModelBackend(model)).map("pca")
+    whole = map_of(Viewer(ModelBackend(model)), "pca")
     monkeypatch.setattr(maps, "ROWS_PER_CHUNK", 7)
-    np.testing.assert_allclose(plane_of(Viewer(ModelBackend(model)).map("pca"))[1], plane_of(whole)[1], atol=1)
+    np.testing.assert_allclose(plane_of(map_of(Viewer(ModelBackend(model)), "pca"))[1], plane_of(whole)[1], atol=1)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3), (3, 1), (5, 1), (4, 2)])
 def test_few_points_and_few_columns(shape):
-    X = np.random.default_rng(0).normal(size=shape)
-    header, plane = plane_of(Viewer(ModelBackend(Grinch(linkage="ward").fit(X))).map("pca"))
-    assert plane.shape == (shape[0], 2)
-    assert header["n"] == shape[0]
+    viewer = viewer_on(np.random.default_rng(0).normal(size=shape), linkage="ward")
+    header, plane = plane_of(map_of(viewer, "pca"))
+    assert (plane.shape, header["n"]) == ((shape[0], 2), shape[0])
 
 
 def test_the_map_does_not_turn_as_points_come(tmp_path):
@@ -77,15 +72,15 @@ def test_the_map_does_not_turn_as_points_come(tmp_path):
     with grinch.open(tmp_path / "store", linkage="ward") as store:
         store.insert(X[:150])
         viewer = Viewer(StoreBackend(store))
-        viewer.map()
+        map_of(viewer, "pca")
         mean, axes, n = viewer.axes
         store.insert(X[150:])
-        now(viewer).map()
+        map_of(now(viewer), "pca")
         assert viewer.axes[2] == n == 150
         np.testing.assert_array_equal(viewer.axes[1], axes)
         # Once there are more than twice as many, they are found again.
         store.insert(points(400, seed=3)[0])
-        now(viewer).map()
+        map_of(now(viewer), "pca")
         assert viewer.axes[2] == 600
         assert mean is not viewer.axes[0]
 
@@ -97,7 +92,7 @@ def test_columns_of_the_payload():
     payload = [{"left": float(x), "up": str(y)} for x, y in place]
     viewer = Viewer(ModelBackend(Grinch().fit(X), payload=payload), x="left", y="up")
     assert viewer.about()["map"] == {"methods": maps.methods(viewer, viewer.scene), "method": "columns"}
-    header, plane = plane_of(viewer.map())
+    header, plane = plane_of(map_of(viewer))
     assert header["method"] == "columns"
     np.testing.assert_allclose(plane, scaled(place)[viewer.scene.order], atol=1)
 
@@ -106,24 +101,27 @@ def test_columns_without_vectors():
     payload = [{"a": i, "b": -i} for i in range(10)]
     viewer = Viewer(ModelBackend(tree_of(10), payload=payload), x="a", y="b")
     assert viewer.about()["map"] == {"methods": ["columns"], "method": "columns"}
-    np.testing.assert_allclose(plane_of(viewer.map())[1][:, 0], viewer.scene.order / 9 * WIDE, atol=1)
+    np.testing.assert_allclose(plane_of(map_of(viewer))[1][:, 0], viewer.scene.order / 9 * WIDE, atol=1)
 
 
 @pytest.mark.parametrize("odd", [None, "text", [1], {}, float("nan"), float("inf"), 10**400, 1e300, "1e999", True])
 def test_what_is_no_coordinate_is_at_the_origin(odd):
     payload = [{"a": -1, "b": -1}, {"a": odd, "b": odd}, {"b": 0}, {"a": 1, "b": 1}, "no fields"]
     viewer = Viewer(ModelBackend(tree_of(5), payload=payload), x="a", y="b")
-    plane = dict(zip(viewer.scene.order.tolist(), plane_of(viewer.map())[1].tolist(), strict=True))
+    plane = dict(zip(viewer.scene.order.tolist(), plane_of(map_of(viewer))[1].tolist(), strict=True))
     expected = WIDE if odd is True else WIDE / 2
     assert plane[1] == pytest.approx([expected, expected], abs=1)
     assert plane[2] == plane[4] == pytest.approx([WIDE / 2, WIDE / 2], abs=1)
 
 
-def test_a_method_there_is_none_of_is_refused():
-    viewer = Viewer(ModelBackend(Grinch().fit(points(20)[0])))
+def test_what_there_is_none_of_is_refused():
+    viewer = viewer_on(points(20)[0])
     for method in ("columns", "tsne", "x" * 99):
-        with pytest.raises(ValueError, match="method must be one of pca"):
+        with pytest.raises(ValueError, match="method must be one of neighbors, pca"):
             viewer.map(method)
+    for what in ("", "label", "cluster", "x" * 99):
+        with pytest.raises(ValueError, match=r"what must be label \(where labels are known\), time or fresh"):
+            viewer.points(what)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 999, 1_000, 5_000])
@@ -132,16 +130,13 @@ def test_both_coordinates_are_in_16_bits(n):
     x, y, aspect = quantized(plane)
     assert (len(x), len(y), x.dtype, y.dtype) == (n, n, np.uint16, np.uint16)
     assert 0.2 <= aspect <= 5
-    if n > 1:
-        assert (np.diff(x[np.argsort(plane[:, 0], kind="stable")].astype(int)) >= 0).all()
-
-
-def test_points_far_out_do_not_make_the_rest_a_dot():
-    plane = np.random.default_rng(1).normal(size=(5_000, 2)).astype(np.float32)
-    plane[0] = [1e6, -1e6]
-    x, y, _ = quantized(plane)
-    assert (x[0], y[0]) == (WIDE, 0)
-    assert np.ptp(x[1:].astype(int)) > WIDE / 2
+    assert (np.diff(x[np.argsort(plane[:, 0], kind="stable")].astype(int)) >= 0).all()
+    if n == 5_000:
+        # Points far out do not make the rest a dot.
+        plane[0] = [1e6, -1e6]
+        x, y, _ = quantized(plane)
+        assert (x[0], y[0]) == (WIDE, 0)
+        assert np.ptp(x[1:].astype(int)) > WIDE / 2
 
 
 # Of every point -------------------------------------------------------------------------------------------------------
@@ -165,9 +160,3 @@ def test_something_of_every_point(tmp_path):
         times = np.array([store.times()[version] for version in store.arrived().tolist()])[order]
         values = unpack_arrays(viewer.points("time"))[1]["value"]
         np.testing.assert_allclose(values, (times - times.min()) / np.ptp(times) * 65_534, atol=1)
-
-
-@pytest.mark.parametrize("what", ["", "label", "cluster", "x" * 99])
-def test_something_that_is_not_known_is_refused(what):
-    with pytest.raises(ValueError, match=r"what must be label \(where labels are known\), time or fresh"):
-        Viewer(ModelBackend(tree_of(9))).points(what)

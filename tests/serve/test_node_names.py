@@ -1,8 +1,6 @@
 """Names that people gave to nodes are found again: in any version, after a restart, by another process."""
 
-from __future__ import annotations
-
-import os
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,15 +8,14 @@ import pytest
 import grinch
 from grinch import Grinch, Tree
 from grinch.serve.backend import StoreBackend
-from grinch.serve.model_backend import ModelBackend, open_backend
+from grinch.serve.model_backend import open_backend
 from grinch.serve.node_names import node_of
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from grinch.store.node_names import MAX_POINTS, NodeName
 from grinch.tree.blocks import covering
-from killing import kills
-from serve.looked import news, now, points, scene_of
+from serve.looked import chain, news, now, points, scene_of, viewer_on
 
 
 @pytest.fixture
@@ -27,6 +24,19 @@ def store(tmp_path):
     with grinch.open(tmp_path / "store", n_clusters=4) as store:
         store.insert(X, ids=[f"p{i}" for i in range(120)], payload=payload)
         yield store
+
+
+@pytest.fixture
+def viewer(store):
+    return Viewer(StoreBackend(store))
+
+
+@pytest.fixture
+def before(viewer):
+    """All clusters have names; by name, the ids of their points."""
+    for i, v in enumerate(cluster_nodes(viewer)):
+        viewer.name(v, f"name {i}")
+    return named(viewer)
 
 
 def cluster_nodes(viewer):
@@ -39,14 +49,14 @@ def named(viewer):
     return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.scene.names.items()}
 
 
-def test_a_name_is_there_after_a_restart(store, tmp_path):
-    viewer = Viewer(StoreBackend(store))
+def test_a_name_is_there_after_a_restart_and_in_a_copy(store, viewer, tmp_path):
     v = cluster_nodes(viewer)[1]
     assert viewer.name(v, "  weather \n news ") == {"version": 1, "node": v, "name": "weather news"}
     assert (viewer.node(v)["name"], viewer.node(v)["title"]) == ("weather news", "weather news")
-    again = Viewer(open_backend(tmp_path / "store"))
-    assert again.scene.names == {v: "weather news"}
-    again.close()
+    store.backup(tmp_path / "copy")
+    for folder in ("store", "copy"):
+        with closing(Viewer(open_backend(tmp_path / folder))) as again:
+            assert again.scene.names == {v: "weather news"}
     # In the model of a file, too.
     model = Grinch().fit(points(40)[0])
     model.save(tmp_path / "m.grinch")
@@ -56,15 +66,27 @@ def test_a_name_is_there_after_a_restart(store, tmp_path):
         looked.name(model.tree_.root, "root of all")
 
 
-def test_where_there_is_no_file_names_are_refused():
-    viewer = Viewer(ModelBackend(Grinch().fit(points(9)[0])))
-    assert not viewer.about()["can_name"]
-    with pytest.raises(ValueError, match="names cannot be kept here"):
-        viewer.name(0, "name")
+def test_names_that_cannot_be_given(store, viewer):
+    bare = viewer_on(points(9)[0])
+    assert not bare.about()["can_name"]
+    with pytest.raises(ValueError, match="names cannot be stored here"):
+        bare.name(0, "name")
+    with pytest.raises(KeyError, match="not in the tree"):
+        viewer.name(10**6, "name")
+    assert not viewer.names._file.path.exists()
+    viewer.name(3, "kept")
+    with pytest.raises(ValueError, match="name must"):
+        viewer.name(3, "x" * 201)
+    assert viewer.scene.names == {3: "kept"}
+    store.remove(["p3"])
+    with pytest.raises(ValueError, match="removed meanwhile"):
+        viewer.name(3, "name")
+    viewer.names._file.path = viewer.names._file.path / "no folder"
+    with pytest.raises(ValueError, match=r"name cannot be kept: .*cannot be read or written"):
+        viewer.name(4, "name")
 
 
-def test_another_name_replaces_the_first_and_none_takes_it_away(store):
-    viewer = Viewer(StoreBackend(store))
+def test_another_name_replaces_the_first_and_none_takes_it_away(viewer):
     v, w = cluster_nodes(viewer)[:2]
     viewer.name(v, "one")
     viewer.name(w, "other")
@@ -77,7 +99,7 @@ def test_another_name_replaces_the_first_and_none_takes_it_away(store):
 
 
 def test_no_earlier_name_comes_to_light(store):
-    one, other = Viewer(StoreBackend(store)), Viewer(StoreBackend(store))
+    one, other = Viewer(StoreBackend(store)), Viewer(open_backend(store.folder))
     v = cluster_nodes(one)[0]
     # Both name it at once: neither knows of the other's.
     one.names._file.add("first", one.names._points(one.scene, v), 30, 120)
@@ -85,46 +107,13 @@ def test_no_earlier_name_comes_to_light(store):
     assert now(one).scene.names == now(other).scene.names == {v: "second"}
     one.name(v, None)
     assert now(other).scene.names == {}
-
-
-@pytest.mark.parametrize("name", ["", "  ", "x" * 201, 5, ["a"]])
-def test_what_is_no_name_changes_nothing(store, name):
-    viewer = Viewer(StoreBackend(store))
-    viewer.name(3, "kept")
-    with pytest.raises(ValueError, match="name must"):
-        viewer.name(3, name)
-    assert viewer.scene.names == {3: "kept"}
-
-
-def test_a_node_that_is_not_there_cannot_be_named(store):
-    viewer = Viewer(StoreBackend(store))
-    with pytest.raises(KeyError, match="not in the tree"):
-        viewer.name(10**6, "name")
-    assert not viewer.names._file.path.exists()
-
-
-def test_a_node_whose_points_are_gone_cannot_be_named(store):
-    viewer = Viewer(StoreBackend(store))
-    store.remove(["p3"])
-    with pytest.raises(ValueError, match="removed meanwhile"):
-        viewer.name(3, "name")
-
-
-def test_a_name_that_cannot_be_written_is_refused(store):
-    viewer = Viewer(StoreBackend(store))
-    viewer.names._file.path = viewer.names._file.path / "no folder"
-    with pytest.raises(ValueError, match=r"name cannot be kept: .*cannot be read or written"):
-        viewer.name(3, "name")
+    other.close()
 
 
 # Trees that change ----------------------------------------------------------------------------------------------------
 
 
-def test_names_survive_growth(store):
-    viewer = Viewer(StoreBackend(store))
-    for i, v in enumerate(cluster_nodes(viewer)):
-        viewer.name(v, f"name {i}")
-    before = named(viewer)
+def test_names_survive_growth(store, viewer, before):
     for seed in range(1, 6):
         X, payload = news(200, seed)
         store.insert(X, ids=[f"s{seed}x{i}" for i in range(200)], payload=payload)
@@ -137,11 +126,7 @@ def test_names_survive_growth(store):
     assert len(store) == 1_120
 
 
-def test_names_survive_removal_refining_and_compacting(store):
-    viewer = Viewer(StoreBackend(store))
-    for i, v in enumerate(cluster_nodes(viewer)):
-        viewer.name(v, f"name {i}")
-    before = named(viewer)
+def test_names_survive_removal_refining_and_compacting(store, viewer, before):
     # All but a few points of the first, and some of the others.
     first = sorted(before["name 0"])
     gone = first[: len(first) - 4] + [name for i in (1, 2, 3) for name in sorted(before[f"name {i}"])[:5]]
@@ -156,16 +141,12 @@ def test_names_survive_removal_refining_and_compacting(store):
             assert len(ids & left[name]) / len(ids | left[name]) > 0.5
 
 
-def test_a_name_goes_when_nothing_like_its_node_is_left(store):
-    viewer = Viewer(StoreBackend(store))
+def test_a_name_goes_when_nothing_like_its_node_is_left(store, viewer):
     v = cluster_nodes(viewer)[0]
     viewer.name(v, "gone")
     ids = sorted(named(viewer)["gone"])
     # Its points are now all over the place.
-    rng = np.random.default_rng(5)
-    X, classes = points(400, seed=3)
-    others = [np.flatnonzero(classes == c) for c in range(4)]
-    store.update(ids, np.array([X[rng.choice(others[i % 4])] for i in range(len(ids))]))
+    store.update(ids, points(len(ids), seed=3)[0])
     assert named(now(viewer)) == {}
     store.remove(store.ids)
     assert now(viewer).n == 0
@@ -192,56 +173,16 @@ def test_every_node_of_a_tree_is_found_by_all_its_points():
 
 def test_a_chain_as_deep_as_it_has_points():
     n = 50_000
-    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
-    pairs[0, 0] = 0
-    scene = scene_of(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0))
+    scene = scene_of(chain(n))
     v = covering(scene.tree, scene.starts, 0, 30_000)
     leaves = scene.leaves(v)[:: 30_000 // 60].tolist()
     found = node_of(scene, NodeName(1, "name", leaves, 30_000, n), leaves)
     # The points say only roughly where it ends.
     assert abs(scene.sizes[found] - 30_000) <= 600
-
-
-def test_no_points_no_node():
     assert node_of(scene_of(Tree.from_newick("(a,b);")), NodeName(1, "name", [7], 1, 9), []) is None
 
 
 # Others ---------------------------------------------------------------------------------------------------------------
-
-
-def name_one(folder, node):
-    viewer = Viewer(open_backend(folder))
-    viewer.name(node, "from another process")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_names_of_another_process_are_seen(store):
-    viewer = Viewer(StoreBackend(store))
-    v = cluster_nodes(viewer)[2]
-    viewer.name(v, "mine")
-    pid = kills.fork(lambda: name_one(store.folder, cluster_nodes(viewer)[0]))
-    assert os.waitpid(pid, 0)[1] == 0
-    assert set(now(viewer).scene.names.values()) == {"mine", "from another process"}
-
-
-def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
-    viewer = Viewer(StoreBackend(store))
-    viewer.name(cluster_nodes(viewer)[0], "weather")
-    store.backup(tmp_path / "copy")
-    again = Viewer(open_backend(tmp_path / "copy"))
-    assert list(again.scene.names.values()) == ["weather"]
-    again.close()
-
-
-def test_ids_may_be_numbers(tmp_path):
-    X, _ = points(60)
-    for ids in (None, list(range(500, 560))):
-        with grinch.open(tmp_path / str(ids is None), n_clusters=4) as store:
-            store.insert(X, ids=ids)
-            viewer = Viewer(StoreBackend(store))
-            v = cluster_nodes(viewer)[0]
-            viewer.name(v, "named")
-            assert viewer.scene.names == {v: "named"}
 
 
 def test_a_named_node_is_always_seen(tmp_path):

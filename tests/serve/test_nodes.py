@@ -1,35 +1,30 @@
 """The page of a node and its members, by brute force."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from grinch import Grinch, Tree
+from grinch import Tree
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import nodes as module
 from grinch.serve.views.viewer import Viewer
 from grinch.tree.keys import leaf_keys
-from serve.looked import news, points, tree_of
+from serve.looked import chain, news, points, tree_of, viewer_on
 
 N = 150
 
 
-def viewer_of(kind):
-    X, payload = news(N)
-    return Viewer(ModelBackend(Grinch(linkage=kind, n_clusters=5).fit(X), payload=payload))
-
-
 @pytest.fixture(scope="module", params=["ward", "cosine"])
 def viewer(request):
-    return viewer_of(request.param)
+    X, payload = news(N)
+    return viewer_on(X, payload=payload, linkage=request.param, n_clusters=5)
 
 
 @pytest.fixture(scope="module")
 def by_ward():
-    return viewer_of("ward")
+    X, payload = news(N)
+    return viewer_on(X, payload=payload, linkage="ward", n_clusters=5)
 
 
 def rows_of(viewer):
@@ -43,15 +38,13 @@ def some_nodes(tree, least=1):
 
 
 def test_what_a_page_says(viewer):
-    tree, labels = viewer.scene.tree, viewer.backend.model.labels_
+    tree, labels, scene = viewer.scene.tree, viewer.backend.model.labels_, viewer.scene
     heights = tree.heights()
     for v in some_nodes(tree):
         page = viewer.node(v)
         leaves = tree.leaves(v)
         assert (page["version"], page["node"], page["size"]) == (1, v, len(leaves))
-        assert (
-            viewer.scene.order[page["start"] : page["start"] + page["size"]].tolist() == viewer.scene.leaves(v).tolist()
-        )
+        assert scene.order[page["start"] : page["start"] + page["size"]].tolist() == scene.leaves(v).tolist()
         assert page["height"] == pytest.approx(heights[v])
         assert int(page["key"], 16) == int(leaf_keys(leaves.astype(np.int64)).sum()) == int(tree.keys()[v])
         tally = Counter(viewer.backend.payload[i]["label"] for i in leaves.tolist())
@@ -59,20 +52,15 @@ def test_what_a_page_says(viewer):
         assert [entry["count"] for entry in page["labels"]] == sorted(tally.values(), reverse=True)
         inside = set(labels[leaves].tolist())
         assert (page["cluster"] or {}).get("cluster") == (inside.pop() if len(inside) == 1 else None)
-        assert [crumb["node"] for crumb in page["path"]] == viewer.scene.path(v)
+        assert [crumb["node"] for crumb in page["path"]] == scene.path(v)
         assert page["path"][0]["name"] == "all points"
         assert page["times"] is None
-
-
-def test_persistence_is_from_the_height_of_a_node_to_that_of_its_parent(viewer):
-    tree = viewer.scene.tree
-    heights = tree.heights()
-    assert viewer.node(tree.root)["persistence"] is None
-    for v in some_nodes(tree)[1:]:
-        found = viewer.node(v)["persistence"]
-        low, high = heights[v], heights[tree.parent(v)]
-        assert (found["from"], found["to"]) == (low, high)
-        assert found["share"] == pytest.approx((high - low) / heights[tree.root])
+        if v == tree.root:
+            assert page["persistence"] is None
+        else:
+            low, high = heights[v], heights[tree.parent(v)]
+            assert (page["persistence"]["from"], page["persistence"]["to"]) == (low, high)
+            assert page["persistence"]["share"] == pytest.approx((high - low) / heights[tree.root])
 
 
 def test_exemplars_are_the_most_central_members(viewer):
@@ -88,14 +76,11 @@ def test_exemplars_are_the_most_central_members(viewer):
 
 def test_columns_that_stand_out(viewer):
     X, tree = rows_of(viewer), viewer.scene.tree
-    assert viewer.node(tree.root)["columns"] == []
-    for v in some_nodes(tree)[1:]:
-        z = (X[tree.leaves(v)].mean(axis=0) - X.mean(axis=0)) / X.std(axis=0)
-        found = {entry["name"]: entry for entry in viewer.node(v)["columns"]}
-        # Titles say more than columns without names.
-        assert found == {}
     bare = Viewer(ModelBackend(viewer.backend.model))
+    assert viewer.node(tree.root)["columns"] == bare.node(tree.root)["columns"] == []
     for v in some_nodes(tree)[1:]:
+        # Titles say more than columns without names.
+        assert viewer.node(v)["columns"] == []
         z = (X[tree.leaves(v)].mean(axis=0) - X.mean(axis=0)) / X.std(axis=0)
         found = {entry["name"]: entry["z"] for entry in bare.node(v)["columns"]}
         assert found == {f"column {i}": pytest.approx(z[i], abs=1e-3) for i in range(5) if abs(z[i]) > 0.1}
@@ -105,10 +90,10 @@ def test_columns_that_stand_out(viewer):
 def test_columns_have_their_names():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(points(60)[0], columns=["height", "width", "depth", "age", "mass"])
-    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(frame), payload=["a text"] * 60))
-    child = viewer.scene.tree.children(viewer.scene.tree.root)[0]
-    assert {entry["name"] for entry in viewer.node(child)["columns"]} <= set(frame.columns)
-    assert viewer.node(child)["columns"]
+    viewer = viewer_on(frame, payload=["a text"] * 60, linkage="ward")
+    columns = viewer.node(viewer.scene.tree.children(viewer.scene.tree.root)[0])["columns"]
+    assert columns
+    assert {entry["name"] for entry in columns} <= set(frame.columns)
 
 
 def test_nearest_nodes(viewer):
@@ -148,10 +133,7 @@ def test_parts_are_the_first_split_that_matters(viewer):
 
 
 def test_the_parts_of_a_chain():
-    n = 400
-    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
-    pairs[0, 0] = 0
-    tree = Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
+    tree = chain(400)
     large, small = Viewer(ModelBackend(tree)).node(tree.root)["children"]
     assert (large["size"] + small["size"], small["size"]) == (319, 1)
 
@@ -163,15 +145,12 @@ def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
     monkeypatch.setattr(module, "MAX_COMPARED", 20)
     tree = by_ward.scene.tree
     for v in (tree.root, tree.children(tree.root)[0], 3):
-        found, offset = [], 0
-        while True:
-            page = by_ward.members(v, offset, limit, order)
+        found, page = [], {"members": [None]}
+        while page["members"]:
+            page = by_ward.members(v, len(found), limit, order)
             assert page["total"] == tree.size(v)
             assert len(page["members"]) <= min(limit, 200)
             found += [member["leaf"] for member in page["members"]]
-            offset += len(page["members"])
-            if not page["members"]:
-                break
         assert sorted(found) == tree.leaves(v).tolist()
         if order != "central":
             assert found == sorted(found, reverse=order == "newest")
@@ -179,42 +158,27 @@ def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
 
 def test_what_is_shown_of_members(by_ward):
     members = by_ward.members(by_ward.scene.tree.root, order="arrival", limit=3)["members"]
-    payload = by_ward.backend.payload
     for i, member in enumerate(members):
-        assert member == {
-            "leaf": i,
-            "x": int(np.flatnonzero(by_ward.scene.order == i)[0]),
-            "id": i,
-            "text": payload[i]["title"],
-            "image": None,
-            "payload": payload[i],
-            "time": None,
-            "label": payload[i]["label"],
-        }
+        x, payload = int(np.flatnonzero(by_ward.scene.order == i)[0]), by_ward.backend.payload[i]
+        said = {"text": payload["title"], "label": payload["label"], "image": None, "payload": payload, "time": None}
+        assert member == {"leaf": i, "x": x, "id": i} | said
 
 
-@pytest.mark.parametrize("order", ["", "random", "CENTRAL", "x" * 999])
-def test_an_order_there_is_none_of_is_refused(by_ward, order):
-    with pytest.raises(ValueError, match="order must be one of central, arrival, newest"):
-        by_ward.members(0, order=order)
+def test_orders_and_nodes_there_are_none_of_are_refused(by_ward):
+    for order in ("", "random", "CENTRAL", "x" * 999):
+        with pytest.raises(ValueError, match="order must be one of central, arrival, newest"):
+            by_ward.members(0, order=order)
+    for node in (-1, N, 2 * N, 10**9):
+        for ask in (by_ward.node, by_ward.members):
+            with pytest.raises(KeyError, match="is not in the tree"):
+                ask(node)
 
 
-@pytest.mark.parametrize("node", [-1, N, 2 * N, 10**9])
-def test_a_node_that_is_not_there_is_refused(by_ward, node):
-    with pytest.raises(KeyError, match="is not in the tree"):
-        by_ward.node(node)
-    with pytest.raises(KeyError, match="is not in the tree"):
-        by_ward.members(node)
-
-
-def test_a_tree_without_vectors_has_pages():
+def test_trees_without_vectors_and_without_heights_have_pages():
     viewer = Viewer(ModelBackend(tree_of(20)))
     page = viewer.node(viewer.scene.tree.root)
     assert (page["nearest"], page["columns"], page["labels"], page["keywords"]) == ([], [], None, [])
     assert len(page["exemplars"]) == module.N_EXEMPLARS
-
-
-def test_a_tree_without_heights_has_pages():
     tree = Tree()
     for _ in range(4):
         tree.attach(**({} if tree.root < 0 else {"beside": tree.root}))

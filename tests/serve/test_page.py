@@ -1,40 +1,25 @@
 """The page in a real browser."""
 
-from __future__ import annotations
-
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import grinch
-from effort import at_night
 from serve.browser import serving, some_points
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-INSERT = """
-import sys
-from serve.test_page import insert_here
-
-insert_here(sys.argv[1])
-"""
 
 
-def test_opening(shown):
+def test_opening_and_zooming(shown):
     assert shown.text("#title") == "notes"
     assert shown.text("#subtitle") == "160 points · version 2"
     assert shown.page.title() == "notes · grinch"
     assert shown.state["blocks"] > 20
-    assert shown.state["map"] == "2|pca"
+    assert shown.state["map"] == "2|neighbors"
     assert shown.text("#crumbs").split() == ["all", "points", "160"]
     assert not shown.is_wider_than_screen()
     shown.page.wait_for_selector("#cuts >> text=Layers")
-
-
-def test_zooming(shown):
     top = shown.tops()[0]
     shown.double_click(top["node"])
     assert shown.state["view"] == pytest.approx({"x0": top["start"], "x1": top["start"] + top["size"]})
@@ -64,21 +49,19 @@ def test_the_wheel_zooms_around_the_mouse(shown):
 
 
 def test_cutting(shown):
-    shown.page.fill("#count", "7")
-    shown.page.keyboard.press("Enter")
-    shown.idle()
+    shown.enter("#count", "7")
     assert shown.state["cut"] == "k:7"
     tops = shown.tops()
     assert len(tops) == 7
     shown.page.click("#tab-clusters")
-    assert shown.page.locator(".cluster").count() == 7
+    assert shown.idle().page.locator(".cluster").count() == 7
     assert [int(text) for text in shown.page.locator(".cluster .note").all_inner_texts()] == [
         top["size"] for top in tops
     ]
     shown.page.focus("#slider")
     shown.press("ArrowRight", "ArrowRight", "PageUp")
     assert int(shown.state["cut"][2:]) > 7
-    shown.page.locator("#cuts .chip").first.click()
+    shown.page.click("#cuts >> text=default cut")
     assert shown.idle().state["cut"] == "cut:default"
 
 
@@ -92,8 +75,7 @@ def test_searching(shown):
     assert shown.focused() == "icicle"
     assert "lisbon" in shown.page.locator("#panel-node").inner_text()
     assert shown.page.locator("#hits").is_hidden()
-    shown.page.fill("#query", "p0042")
-    shown.idle().press("Enter")
+    shown.enter("#query", "p0042")
     assert shown.state["selection"]["size"] == 1
     assert "(p0042)" in shown.text("#panel-node h2")
     shown.page.fill("#query", "no such thing")
@@ -114,29 +96,18 @@ def test_a_name_stays_after_a_restart(own_store, open_page):
         shown.open(address)
         named = [block for block in shown.blocks() if block["flags"] & 8]
         assert [(block["title"], block["size"]) for block in named] == [("Things of interest", top["size"])]
-        shown.page.fill("#query", "things of")
-        shown.idle().press("Enter")
+        shown.enter("#query", "things of")
         assert shown.text("#panel-node h2") == "Things of interest"
 
 
-def insert_here(folder):
+def test_points_of_another_writer_appear_and_glow(own_store, open_page):
     rows, ids, known = some_points(7, 500)
-    with grinch.open(folder) as store:
-        store.insert(rows, ids=ids, payload=known)
-
-
-def insert_elsewhere(folder):
-    given = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
-    subprocess.run([sys.executable, "-c", INSERT, str(folder)], check=True, env=given)
-
-
-@pytest.mark.parametrize("insert", [insert_here, at_night(insert_elsewhere)])
-def test_points_of_another_writer_appear_and_glow(own_store, open_page, insert):
     with serving(own_store) as address:
         shown = open_page(address)
         shown.click(shown.tops()[0]["node"])
         selected = shown.state["selection"]
-        insert(own_store)
+        with grinch.open(own_store) as store:
+            store.insert(rows, ids=ids, payload=known)
         shown.until("s.version === 3")
         assert shown.state["n"] == 167
         assert shown.state["since"] == 2
@@ -146,11 +117,11 @@ def test_points_of_another_writer_appear_and_glow(own_store, open_page, insert):
         assert abs(shown.state["selection"]["size"] - selected["size"]) <= 7
         shown.page.click("#tab-changes")
         assert "7 new points" in shown.text("#panel-changes")
-        shown.page.locator(".change:not(:disabled)").first.click()
-        assert shown.idle().state["selection"] is not None
+        # Nothing that is news: clusters that grew a little are counted.
+        assert " grew" in shown.text("#panel-changes")
 
 
-def test_dark_and_light(shown):
+def test_dark_and_light_and_colors(shown):
     ground = "getComputedStyle(document.body).backgroundColor"
     shown.page.emulate_media(color_scheme="dark")
     dark = shown.page.evaluate(ground)
@@ -160,6 +131,11 @@ def test_dark_and_light(shown):
     shown.page.reload()
     shown.page.wait_for_selector("html[data-ready]")
     assert shown.idle().page.evaluate(ground) == light
+    legends = {"label": "cooking", "purity": "of one label", "time": "20", "fresh": "average (25 %)"}
+    for color, legend in (legends | {"cluster": "above the cut"}).items():
+        shown.page.select_option("#color", color)
+        assert shown.idle().state["color"] == color
+        assert legend in shown.text("#legend")
 
 
 def test_keys(shown):
@@ -192,29 +168,6 @@ def test_keys(shown):
     assert shown.page.locator("#map-pane").is_hidden()
 
 
-def test_colors(shown):
-    legends = {
-        "label": "cooking",
-        "purity": "of one label",
-        "time": "20",
-        "fresh": "average (25 %)",
-        "cluster": "above the cut",
-    }
-    for color, legend in legends.items():
-        shown.page.select_option("#color", color)
-        assert shown.idle().state["color"] == color
-        assert legend in shown.text("#legend")
-
-
-def test_a_click_on_the_map_selects(shown):
-    at, box = shown.page.evaluate("grinchPage.pointAt(5)"), shown.page.locator("#map").bounding_box()
-    shown.page.mouse.click(box["x"] + at["x"], box["y"] + at["y"])
-    shown.idle()
-    assert shown.state["selection"]["size"] == 1
-    assert abs(shown.state["hover"]["start"] - shown.state["selection"]["start"]) < 1
-    assert "The point" in shown.text("#panel-node")
-
-
 @pytest.mark.parametrize("renderer", ["webgl", "density"])
 def test_the_map_is_drawn(url, shown, renderer):
     shown.page.evaluate(f"localStorage.setItem('grinch.renderer', '{renderer}')")
@@ -235,12 +188,23 @@ def test_the_map_is_drawn(url, shown, renderer):
     )
     assert colors["point"] > 100
     assert 160 < colors["drawn"] < 160 * 200
-
-
-def test_no_scrolling_sideways(shown):
-    shown.page.set_viewport_size({"width": 390, "height": 800})
+    # A click selects.
+    shown.page.mouse.click(*shown.on_map(5))
     shown.idle()
-    shown.click(shown.tops()[0]["node"])
+    assert shown.state["selection"]["size"] == 1
+    assert abs(shown.state["hover"]["start"] - shown.state["selection"]["start"]) < 1
+    assert "The point" in shown.text("#panel-node")
+
+
+def test_small_screens(shown):
+    """Nothing scrolls sideways, and a tap leads to details."""
+    shown.resize(390)
+    top = shown.tops()[0]
+    shown.click(top["node"]).page.wait_for_selector("#peek:visible")
+    assert shown.text("#peek-title") == shown.state["page"]["title"]
+    shown.page.click("#peek-open")
+    shown.page.wait_for_selector("#peek", state="hidden")
+    assert 0 <= shown.page.locator("#panel-node h2").bounding_box()["y"] < 400
     for width in (390, 1024, 1280):
         shown.page.set_viewport_size({"width": width, "height": 800})
         for tab in ("node", "clusters", "changes"):
@@ -281,8 +245,7 @@ def test_what_is_known_of_points_is_never_html(tmp_path, open_page):
         shown.page.keyboard.press("Escape")
         shown.page.locator("details summary").first.click()
         shown.page.select_option("#color", "label")
-        at, box = shown.page.evaluate("grinchPage.pointAt(5)"), shown.page.locator("#map").bounding_box()
-        shown.page.mouse.move(box["x"] + at["x"], box["y"] + at["y"])
+        shown.page.mouse.move(*shown.on_map(5))
         shown.page.wait_for_timeout(200)
         assert HOSTILE[:20] in shown.idle().text("#tip")
         assert shown.page.locator("main img, main script, #tip img").count() == 0
@@ -292,8 +255,7 @@ def test_what_is_known_of_points_is_never_html(tmp_path, open_page):
 @pytest.mark.slow
 def test_the_address_leads_back(url, open_page):
     shown = open_page(url)
-    shown.page.fill("#count", "6")
-    shown.page.keyboard.press("Enter")
+    shown.enter("#count", "6")
     shown.page.select_option("#color", "label")
     top = shown.idle().tops()[1]
     shown.double_click(top["node"]).click(top["node"])
@@ -308,26 +270,17 @@ def test_the_address_leads_back(url, open_page):
 
 
 def test_where_a_point_would_go(shown):
+    def place(field, given):
+        shown.page.fill(field, given)
+        shown.page.click("#placing button[type=submit]")
+        return shown.idle()
+
+    shown.resize(390)
     shown.page.click("#placing-open")
-    shown.page.fill("#like", "p0003")
-    shown.page.click("#placing button[type=submit]")
-    assert "point itself" in shown.idle().text("#placing")
+    assert "point itself" in place("#like", "p0003").text("#placing")
     assert "p0003" in shown.text("#placing .point")
-    shown.page.fill("#vector", np.array2string(np.eye(12)[0] * 4, separator=","))
-    shown.page.click("#placing button[type=submit]")
-    assert "Into" in shown.idle().text("#placing .answer")
-    shown.page.fill("#vector", "one, two")
-    shown.page.click("#placing button[type=submit]")
-    assert "Give numbers" in shown.idle().text("#placing .problem")
-
-
-def test_a_long_text_fits_into_the_dialog(shown):
-    shown.page.set_viewport_size({"width": 390, "height": 800})
-    shown.idle()
-    shown.page.click("#placing-open")
-    shown.page.fill("#like", "p0003")
-    shown.page.click("#placing button[type=submit]")
-    shown.idle().page.evaluate(
+    # A long text fits into the dialog.
+    shown.page.evaluate(
         """() => document.querySelectorAll("#placing .name, #placing p").forEach((part) => {
           part.textContent = "a long text ".repeat(30) + "x".repeat(300);
         })"""
@@ -335,6 +288,8 @@ def test_a_long_text_fits_into_the_dialog(shown):
     for width in (390, 1280):
         shown.page.set_viewport_size({"width": width, "height": 800})
         assert shown.page.locator("#placing").evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth"), width
+    assert "Into" in place("#vector", np.array2string(np.eye(12)[0] * 4, separator=",")).text("#placing .answer")
+    assert "Give numbers" in place("#vector", "one, two").text("#placing .problem")
 
 
 def test_changes_are_since_the_version_before(shown):
@@ -350,7 +305,7 @@ def test_changes_are_since_the_version_before(shown):
     assert (shown.focused(), shown.state["since"]) == ("since", 1)
 
 
-def test_all_that_is_new_glows_on_the_map(shown):
+def test_all_that_is_new_glows_on_the_map_and_numbers_are_readable(shown):
     found = shown.page.evaluate(
         """async () => {
           const { GLOW, pointColors } = await import("grinch/mapcolors");
@@ -361,40 +316,9 @@ def test_all_that_is_new_glows_on_the_map(shown):
         }"""
     )
     assert found == {"glowing": 25_000, "all": 25_000, "some": [1, 10_001, 20_001, 30_001, 40_001]}
-
-
-def test_a_tap_on_a_small_screen_leads_to_details(shown):
-    shown.page.set_viewport_size({"width": 390, "height": 800})
-    shown.idle()
-    top = shown.tops()[0]
-    shown.click(top["node"]).page.wait_for_selector("#peek:visible")
-    assert shown.text("#peek-title") == shown.state["page"]["title"]
-    shown.page.click("#peek-open")
-    shown.page.wait_for_selector("#peek", state="hidden")
-    assert 0 <= shown.page.locator("#panel-node h2").bounding_box()["y"] < 400
-
-
-def test_numbers_are_readable(shown):
     given = [0, -2.5, 0.12345, 1234.5, 4.49e6, -1.5e-6, 2.5e20, None]
     made = shown.page.evaluate("async given => given.map((await import('grinch/format')).real)", given)
     assert made == ["0", "−2.5", "0.123", "1,230", "4.49 million", "−1.5×10⁻⁶", "2.5×10²⁰", "–"]
-
-
-def test_a_cut_that_should_choose_again_says_so(shown, url):
-    def advised(route):
-        about = route.fetch().json()
-        about["cuts"][0]["is_recut_advised"] = True
-        route.fulfill(json=about)
-
-    shown.page.route("**/api/about", advised)
-    shown.page.goto("about:blank")
-    shown.open(url)
-    shown.page.unroute("**/api/about")
-    shown.page.click("#tab-clusters")
-    assert "grinch recut notes" in shown.text("#panel-clusters")
-    shown.page.fill("#count", "3")
-    shown.page.keyboard.press("Enter")
-    assert "recut" not in shown.idle().text("#panel-clusters")
 
 
 def test_a_server_that_goes_and_comes_back(own_store, open_page):

@@ -1,6 +1,6 @@
 """One version of a tree as it is shown, by brute force."""
 
-from __future__ import annotations
+import itertools
 
 import numpy as np
 import pytest
@@ -8,17 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Grinch, Tree, cuts
-from grinch.plots.style import color_slots
+from grinch.plots.colors import TONES
 from grinch.serve.model_backend import ModelBackend
-from grinch.serve.views.scene import MAX_PATH, SLOTS, known_range
-from serve.looked import groups_of, labels_of_cut, points, scene_of, tree_of
+from grinch.serve.views.scene import MAX_PATH, known_range
+from serve.looked import chain, groups_of, labels_of_cut, points, scene_of, tree_of
 from trees import random_trees
-
-
-@pytest.fixture(scope="module")
-def model():
-    return Grinch(n_clusters=6, cut="height").fit(points(150)[0])
-
 
 # Cuts -----------------------------------------------------------------------------------------------------------------
 
@@ -49,23 +43,21 @@ def test_cuts_there_are_none_of_are_refused(name):
         scene_of(tree_of(30), flat=np.zeros(30, int)).cut(name)
 
 
+NUMBERS = np.array([700, 3, 12, 5_000_000, 0, 41, 8, 9, 6, -1])
+
+
+@pytest.mark.parametrize("numbers", [np.array([*range(9), -1]), NUMBERS], ids=["in order", "any numbers"])
 @pytest.mark.parametrize("noise", [False, True])
-def test_the_cut_of_labels_has_their_clusters(noise):
+def test_the_cut_of_labels_has_their_clusters(noise, numbers):
     model = Grinch(n_clusters=9, cut="height", noise=noise).fit(points(150)[0])
-    labels = model.labels_
+    labels = numbers[model.labels_]
     assert not noise or (labels < 0).any()
     scene = scene_of(model.tree_, **{"flat": labels})
     cut = scene.cut("cut:flat")
     assert sorted(cut.clusters.tolist()) == sorted(set(labels[labels >= 0].tolist()))
     found = labels_of_cut(scene, cut)
     np.testing.assert_array_equal(found[labels >= 0], labels[labels >= 0])
-
-
-def test_ids_of_clusters_may_be_any_numbers(model):
-    numbers = np.array([700, 3, 12, 5_000_000, 0, 41])
-    labels = numbers[model.labels_]
-    scene = scene_of(model.tree_, **{"flat": labels})
-    np.testing.assert_array_equal(labels_of_cut(scene, scene.cut("cut:flat")), labels)
+    assert noise or (found == labels).all()
 
 
 def test_layers_nest_and_are_those_of_the_model():
@@ -75,15 +67,14 @@ def test_layers_nest_and_are_those_of_the_model():
     layers = source.layers()[1]
     assert len(layers) == len(model.layers_) >= 1
     scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(layers)}
-    finer = None
+
     for i, expected in enumerate(model.layers_):
         found = labels_of_cut(scene, scene.cut(f"layer:{i}"))
         np.testing.assert_array_equal(found, expected)
         assert layers[i].persistence == model.layer_persistence_[i]
-        if finer is not None:
-            # All points of a finer cluster are in the same coarser one.
-            assert len(set(zip(finer.tolist(), found.tolist(), strict=True))) == len(set(finer.tolist()))
-        finer = found
+    for finer, coarser in itertools.pairwise(model.layers_):
+        # All points of a finer cluster are in the same coarser one.
+        assert len(np.unique(np.stack([finer, coarser]), axis=1).T) == len(set(finer.tolist()))
 
 
 def test_all_noise_is_a_cut_without_clusters():
@@ -97,28 +88,22 @@ def test_all_noise_is_a_cut_without_clusters():
 # Colors ---------------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(0, 10**9), max_size=60, unique=True))
-def test_neighbours_have_other_colors(ids):
-    slots = color_slots(np.array(ids, np.int64))
-    assert slots.dtype == np.uint8
-    assert (slots < SLOTS).all()
-    assert (slots[1:] != slots[:-1]).all()
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True))
-def test_a_color_goes_with_the_id_unless_a_neighbour_has_it(ids):
-    alone = [int(color_slots(np.array([i]))[0]) for i in ids]
-    slots = color_slots(np.array(ids)).tolist()
-    for i in range(len(ids)):
-        if i == 0 or alone[i] != alone[i - 1]:
-            assert slots[i] == alone[i]
-
-
-def test_colors_of_a_cut_go_with_the_oldest_point():
+def test_the_hue_goes_with_the_place_in_the_tree_and_not_with_the_cut():
     scene = scene_of(tree_of(200))
-    cut = scene.cut("k:12")
-    oldest = np.array([scene.tree.leaves(v).min() for v in cut.nodes.tolist()])
-    np.testing.assert_array_equal(cut.slots, color_slots(oldest))
+    coarse, fine = (scene.cut(name).colors.astype(int) // len(TONES) for name in ("k:3", "k:12"))
+    for hues in (coarse, fine):
+        assert (np.diff(hues) >= 0).all()
+    shared = set(scene.cut("k:3").nodes.tolist()) & set(scene.cut("k:12").nodes.tolist())
+    for v in shared:
+        assert coarse[scene.cut("k:3").nodes == v] == fine[scene.cut("k:12").nodes == v]
+
+
+def test_labels_have_the_hues_of_their_order_in_the_tree():
+    tree = tree_of(60)
+    place = scene_of(tree).place
+    labels = np.array([2, 0, 1])[place * 3 // 60]
+    hues = scene_of(tree, labels=labels.tolist()).label_colors.astype(int) // len(TONES)
+    assert hues[2] < hues[0] < hues[1]
 
 
 # Labels and arrival ---------------------------------------------------------------------------------------------------
@@ -163,19 +148,14 @@ def test_arrival_by_time_where_some_are_not_known():
 def test_a_path_leads_from_the_root_to_the_node(tree, data):
     scene, v = scene_of(tree), data.draw(st.sampled_from(list(tree.nodes())))
     path = scene.path(v)
-    assert path[0] == tree.root
-    assert path[-1] == v
+    assert (path[0], path[-1]) == (tree.root, v)
     assert len(path) <= MAX_PATH
     above = [*tree.ancestors(v)][::-1]
     assert [u for u in above if u in path] == path[:-1]
 
 
 def test_the_path_of_a_chain_is_short():
-    n = 3_000
-    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
-    pairs[0, 0] = 0
-    tree = Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
-    assert len(scene_of(tree).path(0)) <= MAX_PATH
+    assert len(scene_of(chain(3_000)).path(0)) <= MAX_PATH
 
 
 @given(random_trees(), st.data())

@@ -1,7 +1,5 @@
 """The service does what its own description says, asked by schemathesis."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

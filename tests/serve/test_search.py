@@ -1,7 +1,5 @@
 """Search by names, ids, words and texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.search import SNIPPET, _around
 from grinch.serve.views.viewer import Viewer
-from serve.looked import news, points
+from serve.looked import news
 
 
 @pytest.fixture(scope="module", params=["model", "store", "numbers", "no ids"])
@@ -26,24 +24,22 @@ def viewer(request, tmp_path_factory):
         yield Viewer(StoreBackend(store))
 
 
-def an_id(viewer, leaf):
-    return viewer.backend.points([leaf])[0][0]
-
-
 def test_an_id_leads_to_its_point_first(viewer):
-    name = an_id(viewer, 17)
+    name = viewer.backend.points([17])[0][0]
     hit = viewer.search(str(name))["hits"][0]
     assert (hit["kind"], hit["leaf"], hit["node"], hit["size"]) == ("id", 17, 17, 1)
     assert hit["start"] == np.flatnonzero(viewer.scene.order == 17)[0]
     assert viewer.search(f"  {name}\n")["hits"][0] == hit
 
 
-def test_texts_are_found_with_what_is_around_them(viewer):
+def test_texts_are_found_with_what_is_around_them_and_no_more_than_asked_for(viewer):
     found = viewer.search("ITEM0x33")
-    assert [hit["leaf"] for hit in found["hits"]] == [33]
-    assert found["hits"][0]["kind"] == "text"
+    assert [(hit["leaf"], hit["kind"]) for hit in found["hits"]] == [(33, "text")]
     assert "item0x33" in found["hits"][0]["snippet"]
     assert found["complete"]
+    found = viewer.search("report", limit=5)
+    assert (len(found["hits"]), found["complete"]) == (5, False)
+    assert len(viewer.search("report", limit=10_000)["hits"]) == 100
 
 
 def test_words_lead_to_clusters(viewer):
@@ -60,44 +56,21 @@ def test_words_lead_to_clusters(viewer):
     assert texts == {i for i, payload in enumerate(payloads) if "storm" in payload["title"]}
 
 
-@pytest.mark.parametrize("how", ["#{}", "cluster {}", "Cluster{}", "cluster #{}"])
-def test_clusters_are_found_by_number(viewer, how):
+def test_clusters_are_found_by_number(viewer):
     cut = viewer.scene.cut(viewer.default_cut(viewer.scene))
     for cluster, node in zip(cut.clusters.tolist(), cut.nodes.tolist(), strict=True):
-        hits = viewer.search(how.format(cluster))["hits"]
-        assert [(hit["kind"], hit["node"]) for hit in hits if hit["kind"] == "cluster"] == [("cluster", node)]
+        for q in (f"#{cluster}", f"cluster {cluster}", f"Cluster{cluster}", f"cluster #{cluster}"):
+            hits = [hit["node"] for hit in viewer.search(q)["hits"] if hit["kind"] == "cluster"]
+            assert hits == [node], q
 
 
-def test_no_more_hits_than_asked_for(viewer):
-    found = viewer.search("report", limit=5)
-    assert len(found["hits"]) == 5
-    assert not found["complete"]
-    assert len(viewer.search("report", limit=10_000)["hits"]) == 100
+NOWHERE = [
+    *("", "   ", "²", "#²", "#", "cluster", "--5", "-1", "9" * 30, "-" + "9" * 5_000, "title"),
+    *("%", "_", "\\", "'", '"', "\0", "日本"),
+]
 
 
-@pytest.mark.parametrize(
-    "q",
-    [
-        "",
-        "   ",
-        "²",
-        "#²",
-        "#",
-        "cluster",
-        "--5",
-        "-1",
-        "9" * 30,
-        "-" + "9" * 5_000,
-        "%",
-        "_",
-        "\\",
-        "'",
-        '"',
-        "\0",
-        "日本",
-        "title",
-    ],
-)
+@pytest.mark.parametrize("q", NOWHERE)
 def test_what_leads_nowhere_has_no_hits(viewer, q):
     assert viewer.search(q)["hits"] == []
 
@@ -112,35 +85,27 @@ def test_names_of_clusters_and_nodes_come_first(tmp_path):
         child = viewer.scene.tree.children(viewer.scene.tree.root)[0]
         viewer.name(child, "my REPORTS")
         hits = viewer.search("report")["hits"]
-        assert [(hit["kind"], hit["title"]) for hit in hits[:2]] == [
-            ("name", "my REPORTS"),
-            ("cluster", "Report of all"),
-        ]
+        first = [("name", "my REPORTS"), ("cluster", "Report of all")]
+        assert [(hit["kind"], hit["title"]) for hit in hits[:2]] == first
         assert hits[0]["node"] == child
         assert set(viewer.scene.leaves(hits[1]["node"]).tolist()) == set(np.flatnonzero(store.labels() == cluster))
 
 
-def test_html_is_only_text(tmp_path):
-    X, _ = points(10)
+def test_html_is_only_text_and_what_was_removed_is_not_found(tmp_path):
+    X, payload = news(30)
     evil = '<img src=x onerror="alert(1)"> & <b>bold</b>'
+    payload[:10] = [{"title": evil}] * 10
     with grinch.open(tmp_path / "store") as store:
-        store.insert(X, ids=[f"<i>{i}</i>" for i in range(10)], payload=[{"title": evil}] * 10)
+        store.insert(X, ids=[f"<i>{i}</i>" for i in range(30)], payload=payload)
         viewer = Viewer(StoreBackend(store))
         hit = next(hit for hit in viewer.search("onerror")["hits"] if hit["kind"] == "text")
         assert (hit["title"], hit["snippet"]) == (evil, evil)
         assert viewer.search("<i>3</i>")["hits"][0]["leaf"] == 3
-        assert viewer.members(3)["members"][0]["text"] == evil
-        assert viewer.members(3)["members"][0]["id"] == "<i>3</i>"
-
-
-def test_points_that_were_removed_since_are_not_found(tmp_path):
-    X, payload = news(30)
-    with grinch.open(tmp_path / "store") as store:
-        store.insert(X, ids=[f"p{i}" for i in range(30)], payload=payload)
-        viewer = Viewer(StoreBackend(store))
-        store.remove(["p3"])
-        assert viewer.search("p3", limit=50)["hits"] == []
-        assert [hit["leaf"] for hit in viewer.search("item0x4")["hits"] if hit["kind"] == "text"] == [4]
+        member = viewer.members(3)["members"][0]
+        assert (member["text"], member["id"]) == (evil, "<i>3</i>")
+        store.remove(["<i>3</i>"])
+        assert viewer.search("<i>3</i>", limit=50)["hits"] == []
+        assert [hit["leaf"] for hit in viewer.search("item0x14")["hits"] if hit["kind"] == "text"] == [14]
         # The picture of then still shows it, as what it is.
         assert viewer.node(3)["title"] == "a point that was removed"
 

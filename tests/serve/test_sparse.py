@@ -1,18 +1,14 @@
 """A sparse model that is looked at: narrow rows as dense ones, wide ones by the directions in which they vary most."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
 
-from grinch import Grinch
 from grinch.serve.export import page_of
-from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import sample as samples
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.sample import N_DIRECTIONS, Directions
-from grinch.serve.views.viewer import Viewer
+from serve.looked import viewer_on
 
 N, N_TOPICS = 240, 4
 
@@ -37,20 +33,24 @@ def plane_of(viewer):
 @pytest.mark.parametrize("linkage", ["cosine", "ward"])
 def test_narrow_rows_are_shown_as_dense_ones(linkage):
     X, _ = topics(100)
-    dense, sparse = (Viewer(ModelBackend(Grinch(linkage=linkage).fit(rows))) for rows in (X.toarray(), X))
+    dense, sparse = (viewer_on(rows, linkage=linkage) for rows in (X.toarray(), X))
     assert np.abs(plane_of(dense) - plane_of(sparse)).max() < 100
     root = dense.about()["root"]
     assert dense.node(root)["exemplars"] == sparse.node(root)["exemplars"]
+    # A point like another is placed beside it.
+    X, _ = topics(1000)
+    for metric in ("cosine", "hellinger"):
+        viewer = viewer_on(X, linkage="average", metric=metric)
+        assert viewer.place(like=7)["neighbours"][0]["id"] == 7
 
 
 @pytest.mark.parametrize("linkage", ["cosine", "ward", "average", "tanimoto"])
 def test_wide_rows(linkage):
     X, which = topics(100_000)
-    viewer = Viewer(ModelBackend(Grinch(linkage=linkage, n_clusters=N_TOPICS).fit(X)))
+    viewer = viewer_on(X, linkage=linkage, n_clusters=N_TOPICS)
     sample = viewer.sample(viewer.scene)
     assert sample.rows.shape == (N, N_DIRECTIONS)
-    node = int(viewer.scene.tree.parents()[0])
-    page = viewer.node(node)
+    page = viewer.node(int(viewer.scene.tree.parents()[0]))
     assert page["columns"] == []
     assert page["exemplars"]
     plane, own = plane_of(viewer), which[viewer.scene.order]
@@ -61,38 +61,24 @@ def test_wide_rows(linkage):
     assert "grinch-data" in page_of(viewer)
 
 
-def test_a_point_like_another_is_placed_beside_it():
-    X, _ = topics(1000)
-    for metric in ("cosine", "hellinger"):
-        viewer = Viewer(ModelBackend(Grinch(linkage="average", metric=metric).fit(X)))
-        assert viewer.place(like=7)["neighbours"][0]["id"] == 7
-
-
-def test_directions_stay_until_there_are_twice_as_many_points(rng):
-    rows = scipy.sparse.random_array((50, 400), density=0.1, format="csr", rng=rng, dtype=np.float32)
-    shorten = Directions()
-    shorten.fit(rows, 50)
-    first = shorten.directions
-    shorten.fit(rows[:20], 100)
-    assert shorten.directions is first
-    shorten.fit(rows[:20], 101)
-    assert shorten.directions is not first
-    assert shorten(rows).shape == (50, N_DIRECTIONS)
-
-
 def test_directions_are_those_of_the_largest_singular_values(monkeypatch, rng):
     monkeypatch.setattr(samples, "MAX_ROWS_FOR_DIRECTIONS", 40)
     rows = scipy.sparse.random_array((80, 400), density=0.1, format="csr", rng=rng)
     shorten = Directions()
     shorten.fit(rows, 80)
+    assert shorten(rows).shape == (80, N_DIRECTIONS)
+    first = shorten.directions
     _, values, directions = np.linalg.svd(rows[::2].toarray(), full_matrices=False)
-    found = np.linalg.norm(rows[::2].toarray() @ shorten.directions, axis=0)
+    found = np.linalg.norm(rows[::2].toarray() @ first, axis=0)
     np.testing.assert_allclose(found[:5], values[:5], rtol=0.02)
-    assert np.abs(directions[0] @ shorten.directions[:, 0]) > 0.99
+    assert np.abs(directions[0] @ first[:, 0]) > 0.99
+    # They stay until there are more than twice as many points.
+    for n, stays in ((160, True), (161, False)):
+        shorten.fit(rows[:20], n)
+        assert (shorten.directions is first) == stays
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_or_empty_rows(n):
-    X = scipy.sparse.csr_matrix((n, 5000), dtype=np.float32)
-    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(X)))
+    viewer = viewer_on(scipy.sparse.csr_matrix((n, 5000), dtype=np.float32), linkage="ward")
     assert plane_of(viewer).shape == (n, 2)

@@ -1,10 +1,9 @@
 """What the page asks, version by version; empty stores, images, and what another process does."""
 
-from __future__ import annotations
-
 import json
-import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +11,11 @@ import pytest
 import grinch
 from grinch import Grinch
 from grinch.serve.backend import StoreBackend
-from grinch.serve.model_backend import ModelBackend, open_backend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import viewer as viewers
 from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Computing, Stale, Viewer
-from killing import kills
-from serve.looked import news, now, points, view
+from serve.looked import news, now, points, view, viewer_on
 
 
 @pytest.fixture
@@ -26,6 +24,11 @@ def store(tmp_path):
     with grinch.open(tmp_path / "store", n_clusters=4) as store:
         store.insert(X, ids=[f"p{i}" for i in range(60)], payload=payload)
         yield store
+
+
+@pytest.fixture
+def viewer(store):
+    return Viewer(StoreBackend(store))
 
 
 def insert_some(store, seed, n=20):
@@ -51,55 +54,37 @@ def ask_everything(viewer, version=None):
 # What is looked at ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_said_of_a_store(store):
+def some_of(about, names):
+    return tuple(about[name] for name in names.split())
+
+
+def test_what_is_said_of_a_store_and_of_a_model_without_anything(store):
     about = Viewer(StoreBackend(store)).about()
-    times = sorted(store.times().values())
-    assert {name: about[name] for name in ("title", "kind", "version", "n", "can_name", "can_place", "n_features")} == {
-        "title": "store",
-        "kind": "store",
-        "version": 1,
-        "n": 60,
-        "can_name": True,
-        "can_place": True,
-        "n_features": 5,
-    }
-    cut = {"cut": "cut:default", "title": "default cut", "clusters": 4, "is_recut_advised": False}
-    assert about["cuts"] == [cut]
-    assert about["cut"] == "cut:default"
+    said = some_of(about, "title kind version n n_features can_name can_place")
+    assert said == ("store", "store", 1, 60, 5, True, True)
+    cut = {"cut": "cut:default", "title": "default cut", "clusters": 4}
+    assert (about["cuts"], about["cut"]) == ([cut], "cut:default")
     assert about["colors"] == ["cluster", "label", "purity", "time", "fresh"]
     assert set(about["labels"]) == {"rain", "goal", "vote", "stock"}
+    times = sorted(store.times().values())
     assert about["times"] == {"first": times[0], "last": times[-1]}
-    assert (about["has_text"], about["has_images"], about["has_payload"], about["versions"]) == (
-        True,
-        False,
-        True,
-        True,
-    )
+    assert some_of(about, "has_text has_images has_payload versions") == (True, False, True, True)
+    about = viewer_on(points(30)[0], n_clusters=3).about()
+    assert some_of(about, "kind can_name versions times colors") == ("model", False, False, None, ["cluster", "time"])
+    assert some_of(about, "labels has_text has_payload") == (None, False, False)
 
 
-def test_what_is_said_of_a_model_without_anything():
-    about = Viewer(ModelBackend(Grinch(n_clusters=3).fit(points(30)[0]))).about()
-    assert (about["kind"], about["can_name"], about["versions"], about["times"]) == ("model", False, False, None)
-    assert (about["colors"], about["labels"], about["has_text"], about["has_payload"]) == (
-        ["cluster", "time"],
-        None,
-        False,
-        False,
-    )
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 45])
 @pytest.mark.parametrize("linkage", ["average", "ward"])
-def test_few_points(tmp_path, n, linkage):
-    X, payload = news(3)
+def test_few_points_and_points_that_are_all_the_same(tmp_path, n, linkage):
+    X, payload = news(n)
     with grinch.open(tmp_path / "store", linkage=linkage) as store:
         if n:
-            store.insert(X[:n], payload=payload[:n])
+            store.insert(X if n < 9 else np.ones_like(X), payload=payload)
         viewer = Viewer(StoreBackend(store))
-        answers = ask_everything(viewer)
-        assert answers[0]["n"] == n
-        assert answers[0]["root"] == (store.tree.root if n else -1)
-        assert len(answers[1]["layers"]) == (len(store.layers()[1]) if n else 0)
+        about, layers, *_ = ask_everything(viewer)
+        assert (about["n"], about["root"]) == (n, store.tree.root if n else -1)
+        assert len(layers["layers"]) == (len(store.layers()[1]) if n else 0)
         if not n:
             with pytest.raises(KeyError, match="not in the tree"):
                 viewer.node(0)
@@ -107,37 +92,23 @@ def test_few_points(tmp_path, n, linkage):
                 viewer.map()
 
 
-def test_points_that_are_all_the_same(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
-        store.insert(np.ones((40, 3), np.float32))
-        store.insert(np.zeros((5, 3), np.float32) + 1)
-        answers = ask_everything(Viewer(StoreBackend(store)))
-        assert answers[0]["n"] == 45
-
-
-def test_titles(store):
-    viewer = Viewer(StoreBackend(store))
+def test_titles(store, viewer):
     scene = viewer.scene
     assert title(viewer, scene, scene.tree.root) == "60 points"
     assert title(viewer, scene, 7) == store.payload(["p7"])[0]["title"]
     cut = scene.cut("cut:default")
-    words = title(viewer, scene, int(cut.nodes[0]), cut).split(", ")
-    leaves = scene.leaves(int(cut.nodes[0])).tolist()
-    titles = [payload["title"] for _, payload in viewer.backend.points(leaves)]
-    assert all(any(word in title for title in titles) for word in words)
+    v = int(cut.nodes[0])
+    titles = [payload["title"] for _, payload in viewer.backend.points(scene.leaves(v).tolist())]
+    assert all(any(word in title for title in titles) for word in title(viewer, scene, v, cut).split(", "))
     store.label(int(cut.clusters[0]), "a name")
-    assert title(now(viewer), viewer.scene, int(cut.nodes[0]), viewer.scene.cut("cut:default")) == "a name"
-    bare = Viewer(ModelBackend(Grinch(n_clusters=2).fit(points(30)[0])), labels=["same"] * 30)
+    assert title(now(viewer), viewer.scene, v, viewer.scene.cut("cut:default")) == "a name"
+    bare = viewer_on(points(30)[0], labels=["same"] * 30)
     assert title(bare, bare.scene, bare.scene.tree.root) == "same"
-
-
-def test_labels_must_fit():
     with pytest.raises(ValueError, match="labels must have an entry for each of the 9 points; got 8"):
-        Viewer(ModelBackend(Grinch().fit(points(9)[0])), labels=[1] * 8)
+        viewer_on(points(9)[0], labels=[1] * 8)
 
 
-def test_where_a_point_is(store):
-    viewer = Viewer(StoreBackend(store))
+def test_where_a_point_is(store, viewer):
     tree = viewer.scene.tree
     found = viewer.locate("p7")
     assert (found["node"], found["size"]) == (7, 1)
@@ -154,8 +125,7 @@ def test_where_a_point_is(store):
 # Versions -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store):
-    viewer = Viewer(StoreBackend(store))
+def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store, viewer):
     first = viewer.node(viewer.scene.tree.root, version=1)
     insert_some(store, 1)
     assert now(viewer).version == 2
@@ -165,34 +135,26 @@ def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store):
     assert view(viewer)[0]["n"] == view(viewer, version=2)[0]["n"] == 80
     insert_some(store, 2)
     assert now(viewer).version == 3
-    for ask in (viewer.view, viewer.cut, viewer.map):
-        with pytest.raises(Stale, match="version 1 is no longer shown; the tree is at version 3"):
+    for ask in (viewer.view, viewer.cut, viewer.map, partial(viewer.node, 0)):
+        with pytest.raises(Stale, match="version 1 is no longer shown; the tree is at version 3") as error:
             ask(version=1)
-    with pytest.raises(Stale) as error:
-        viewer.node(0, version=1)
-    assert error.value.version == 3
+        assert error.value.version == 3
     with pytest.raises(Stale):
         viewer.node(0, version=99)
-
-
-def test_pictures_are_not_made_more_often_than_is_worth_it(store, monkeypatch):
-    viewer = Viewer(StoreBackend(store))
-    insert_some(store, 1)
-    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e-12)
-    assert viewer.refresh() == 1
-    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e12)
-    assert viewer.refresh() == 2
-    assert viewer.refresh() == 2
-
-
-def test_a_store_that_becomes_empty_and_full_again(store):
-    viewer = Viewer(StoreBackend(store))
+    # It becomes empty, and full again.
     store.remove(store.ids)
     assert now(viewer).n == 0
     ask_everything(viewer)
     insert_some(store, 3)
     assert now(viewer).n == 20
     assert ask_everything(viewer)[0]["labels"] is not None
+
+
+def test_pictures_are_not_made_more_often_than_is_worth_it(store, viewer, monkeypatch):
+    insert_some(store, 1)
+    for share, version in ((1e-12, 1), (1e12, 2), (1e12, 2)):
+        monkeypatch.setattr(viewers, "SHARE_OF_TIME", share)
+        assert viewer.refresh() == version
 
 
 def test_what_the_user_named_may_come_later(tmp_path):
@@ -202,141 +164,67 @@ def test_what_the_user_named_may_come_later(tmp_path):
         assert now(viewer).members(0)["members"][0]["text"] == "h0"
 
 
-def write(folder):
-    with grinch.open(folder) as store:
-        insert_some(store, 1)
-        store.remove(["p1", "p2"])
-        store.refine()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_what_another_process_does_is_seen(store, tmp_path):
-    kills.warm_up()
-    folder = store.folder
-    store.close()
-    viewer = Viewer(open_backend(folder))
-    assert viewer.n == 60
-    pid = kills.fork(lambda: write(folder))
-    assert os.waitpid(pid, 0)[1] == 0
-    assert (now(viewer).version, viewer.n) == (4, 78)
-    assert viewer.search("s1x7")["hits"][0]["kind"] == "id"
-    assert viewer.changes(1)["new_points"] == 20
-    assert ask_everything(viewer)[0]["n"] == 78
-    viewer.close()
-
-
 # Images ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def pictures(tmp_path):
+    """A folder with images, and with what leads out of it."""
     folder = tmp_path / "pictures"
-    (folder / "inner").mkdir(parents=True)
-    (folder / "a.png").write_bytes(b"image")
-    (folder / "inner" / "B.JPG").write_bytes(b"image")
+    for name in ("pictures/a.png", "pictures/inner/B.JPG", "secret.png", "pictures-too/c.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"image" if name.startswith("pictures/") else b"secret")
     (folder / "notes.txt").write_text("text")
     (folder / "folder.png").mkdir()
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    (tmp_path / "pictures-too").mkdir()
-    (tmp_path / "pictures-too" / "c.png").write_bytes(b"secret")
-    (folder / "link.png").symlink_to(tmp_path / "secret.png")
-    (folder / "inside.png").symlink_to(folder / "a.png")
-    (folder / "notes.png").symlink_to(folder / "notes.txt")
-    (folder / "out").symlink_to(tmp_path)
+    links = {"link.png": "../secret.png", "inside.png": "a.png", "notes.png": "notes.txt", "out": ".."}
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
     return folder
 
 
-def viewer_of(pictures, name, **options):
-    model = Grinch().fit(points(3)[0])
+def viewer_of(name, **options):
     payload = [{"image": name}, {"image": "a.png"}, {"image": "b.png"}]
-    return Viewer(ModelBackend(model, payload=payload), image="image", **options)
+    return Viewer(ModelBackend(Grinch().fit(points(3)[0]), payload=payload), image="image", **options)
 
 
-@pytest.mark.parametrize("name", ["a.png", "inner/B.JPG", "./a.png", "inner/../a.png", "inside.png"])
+@pytest.mark.parametrize("name", ["a.png", "inner/B.JPG", "./a.png", "inner/../a.png", "inside.png", "{folder}/a.png"])
 def test_images_below_the_folder(pictures, name):
-    viewer = viewer_of(pictures, name, images=pictures)
+    viewer = viewer_of(name.format(folder=pictures), images=pictures)
     assert viewer.image(0).read_bytes() == b"image"
     assert viewer.members(0)["members"][0]["image"] == "api/image/0?version=1"
+    for leaf in (-1, 3, 10**9):
+        with pytest.raises(KeyError, match="is not in version 1"):
+            viewer.image(leaf)
 
 
-def test_an_absolute_path_below_the_folder(pictures):
-    assert viewer_of(pictures, str(pictures / "a.png"), images=pictures).image(0) == pictures.resolve() / "a.png"
+OUTSIDE = ["../secret.png", "inner/../../secret.png", "../pictures-too/c.png", "link.png", "out/secret.png"]
+BY_FULL_PATH = ["/etc/passwd", "/etc/passwd.png", "file:///etc/passwd.png", "{folder}/../secret.png"]
+NOT_IMAGES = ["notes.txt", "notes.png", "folder.png", "missing.png", "", ".", "..", "/"]
+NOT_NAMES = ["a.png\0.txt", "\0", "x" * 5_000 + ".png", "\ud800.png", 5, None, ["a.png"], {"a.png": 1}]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../secret.png",
-        "inner/../../secret.png",
-        "../pictures-too/c.png",
-        "/etc/passwd",
-        "/etc/passwd.png",
-        "link.png",
-        "out/secret.png",
-        "notes.txt",
-        "notes.png",
-        "folder.png",
-        "",
-        ".",
-        "..",
-        "/",
-        "missing.png",
-        "a.png\0.txt",
-        "\0",
-        "x" * 5_000 + ".png",
-        "\ud800.png",
-        5,
-        None,
-        ["a.png"],
-        {"a.png": 1},
-        "file:///etc/passwd.png",
-    ],
-)
+@pytest.mark.parametrize("name", [*OUTSIDE, *BY_FULL_PATH, *NOT_IMAGES, *NOT_NAMES])
 def test_nothing_else_is_read(pictures, name):
-    viewer = viewer_of(pictures, name, images=pictures)
+    name = name.format(folder=pictures) if isinstance(name, str) else name
     with pytest.raises(KeyError, match="there is no image of leaf 0"):
-        viewer.image(0)
+        viewer_of(name, images=pictures).image(0)
 
 
-def test_what_is_outside_by_its_full_path_is_not_read(pictures):
-    viewer = viewer_of(pictures, str(pictures.parent / "secret.png"), images=pictures)
+@pytest.mark.parametrize("name", ["{folder}/a.png", "HTTPS://example.org/x.png", "javascript:alert(1)//.png"])
+def test_without_a_folder_nothing_is_read_and_addresses_are_passed_on(pictures, name):
+    viewer = viewer_of(name.format(folder=pictures))
+    assert viewer.members(0)["members"][0]["image"] == (name if name.startswith("HTTPS") else None)
     with pytest.raises(KeyError, match="there is no image"):
         viewer.image(0)
-
-
-def test_without_a_folder_nothing_is_read(pictures):
-    viewer = viewer_of(pictures, str(pictures / "a.png"))
-    assert viewer.members(0)["members"][0]["image"] is None
-    with pytest.raises(KeyError, match="there is no image"):
-        viewer.image(0)
-
-
-@pytest.mark.parametrize("leaf", [-1, 3, 10**9])
-def test_an_image_of_nobody(pictures, leaf):
-    with pytest.raises(KeyError, match="is not in version 1"):
-        viewer_of(pictures, "a.png", images=pictures).image(leaf)
-
-
-def test_addresses_are_passed_on(pictures):
-    viewer = viewer_of(pictures, "HTTPS://example.org/x.png", images=pictures)
-    assert viewer.members(0)["members"][0]["image"] == "HTTPS://example.org/x.png"
-    with pytest.raises(KeyError, match="there is no image"):
-        viewer.image(0)
-    script = viewer_of(pictures, "javascript:alert(1)//.png")
-    assert script.members(0)["members"][0]["image"] is None
-
-
-def test_a_folder_of_images_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
-        viewer_of(tmp_path, "a.png", images=tmp_path / "missing")
+        viewer_of("a.png", images=pictures / "missing")
 
 
 # Several at once ------------------------------------------------------------------------------------------------------
 
 
-def test_threads_that_ask_while_another_inserts(store):
-    viewer = Viewer(StoreBackend(store))
-    problems, is_done = [], threading.Event()
+def test_threads_that_ask_while_another_inserts(store, viewer):
+    is_done = threading.Event()
 
     def ask(number):
         while not is_done.is_set():
@@ -351,19 +239,15 @@ def test_threads_that_ask_while_another_inserts(store):
                 viewer.name(scene.tree.root, f"all {number}", version=scene.version)
             except (Stale, Computing):
                 pass
-            except BaseException as error:
-                problems.append(error)
-                raise
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for seed in range(1, 16):
-        insert_some(store, seed, 10)
-        store.remove([f"s{seed}x3"])
-    is_done.set()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    with ThreadPoolExecutor(4) as pool:
+        threads = [pool.submit(ask, number) for number in range(4)]
+        try:
+            for seed in range(1, 16):
+                insert_some(store, seed, 10)
+                store.remove([f"s{seed}x3"])
+        finally:
+            is_done.set()
+    assert [thread.exception() for thread in threads] == [None] * 4
     assert now(viewer).n == len(store) == 60 + 15 * 9
     assert list(viewer.scene.names) == [viewer.scene.tree.root]

@@ -1,9 +1,7 @@
 """Inserts that wait together are made together, and come to the same as one by one."""
 
-from __future__ import annotations
-
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -38,28 +36,27 @@ def held(writer):
         blocking.result()
 
 
-@contextmanager
 def writing(store, **limits):
-    writer = Writer(store, **limits)
-    try:
-        yield writer
-    finally:
-        writer.close()
+    return closing(Writer(store, **limits))
+
+
+def point(seed, *ids):
+    """A point to insert."""
+    return Insert(some_rows(1, seed=seed), *([list(ids)] if ids else []))
 
 
 def test_gathered_inserts_are_those_one_by_one(store, tmp_path):
     X = some_rows(40)
+    pairs = [(X[i : i + 2], [f"p{i}", f"p{i + 1}"], [{"i": i}, None]) for i in range(0, 40, 2)]
     with writing(store) as writer:
         with held(writer):
-            waiting = [
-                writer.submit(Insert(X[i : i + 2], [f"p{i}", f"p{i + 1}"], [{"i": i}, None])) for i in range(0, 40, 2)
-            ]
+            waiting = [writer.submit(Insert(*pair)) for pair in pairs]
         found = [future.result() for future in waiting]
     assert {done.version for done in found} == {1}, "one change on disk"
-    assert [done.ids for done in found] == [[f"p{i}", f"p{i + 1}"] for i in range(0, 40, 2)]
+    assert [done.ids for done in found] == [ids for _, ids, _ in pairs]
     with grinch.open(tmp_path / "twin", n_clusters=3) as twin:
-        for i in range(0, 40, 2):
-            twin.insert(X[i : i + 2], [f"p{i}", f"p{i + 1}"], [{"i": i}, None])
+        for pair in pairs:
+            twin.insert(*pair)
         assert store.ids == twin.ids
         assert store.payload(store.ids) == twin.payload(twin.ids)
         assert np.array_equal(store.vectors(store.ids), twin.vectors(twin.ids))
@@ -72,34 +69,34 @@ def test_points_without_ids_are_numbered_as_they_came(store):
         with held(writer):
             waiting = [writer.submit(Insert(some_rows(n, seed=n))) for n in (2, 1, 3)]
         assert [future.result().ids for future in waiting] == [[0, 1], [2], [3, 4, 5]]
-        assert writer.submit(Insert(some_rows(1, seed=9))).result() == (2, [6])
+        assert writer.submit(point(9)).result() == (2, [6])
 
 
 def test_one_that_is_refused_does_no_harm_to_the_others(store):
     store.insert(some_rows(1), ids=["there"])
+    wrong = {
+        "'there' is there with another": point(99, "there"),
+        "ids must be given for all points": point(3),
+        "features": Insert(some_rows(1, d=7), ["wide"]),
+    }
     with writing(store) as writer:
         with held(writer):
-            good = [writer.submit(Insert(some_rows(1, seed=i), [f"p{i}"])) for i in (1, 2)]
-            bad = [writer.submit(Insert(some_rows(1, seed=99), ["there"])), writer.submit(Insert(some_rows(1, seed=3)))]
-            wide = writer.submit(Insert(some_rows(1, d=7), ["wide"]))
-            good.append(writer.submit(Insert(some_rows(1, seed=4), ["p4"])))
+            good = [writer.submit(point(i, f"p{i}")) for i in (1, 2)]
+            bad = {message: writer.submit(one) for message, one in wrong.items()}
+            good.append(writer.submit(point(4, "p4")))
         assert [future.result().ids for future in good] == [["p1"], ["p2"], ["p4"]]
-        with pytest.raises(ValueError, match="'there' is there with another"):
-            bad[0].result()
-        with pytest.raises(ValueError, match="ids must be given for all points"):
-            bad[1].result()
-        with pytest.raises(ValueError, match="features"):
-            wide.result()
+        for message, future in bad.items():
+            with pytest.raises(ValueError, match=message):
+                future.result()
     assert store.ids == ["there", "p1", "p2", "p4"]
     store.check()
 
 
 def test_the_same_id_twice_is_as_one_after_the_other(store):
-    X = some_rows(3)
     with writing(store) as writer:
         with held(writer):
-            first, again = writer.submit(Insert(X[:1], ["a"])), writer.submit(Insert(X[:1], ["a"]))
-            other, third = writer.submit(Insert(X[1:2], ["a"])), writer.submit(Insert(X[2:], ["c"]))
+            given = (point(0, "a"), point(0, "a"), point(1, "a"), point(2, "c"))
+            first, again, other, third = (writer.submit(one) for one in given)
         assert first.result() == again.result() == (1, ["a"]), "the same point again is passed over"
         with pytest.raises(ValueError, match="'a' is there with another"):
             other.result()
@@ -108,14 +105,16 @@ def test_the_same_id_twice_is_as_one_after_the_other(store):
 
 
 def test_changes_are_made_in_the_order_they_came(store):
-    X, seen = some_rows(3), []
+    seen = []
     with writing(store) as writer:
         with held(writer):
-            writer.submit(Insert(X[:1], ["a"]))
+            writer.submit(point(0, "a"))
             writer.submit(Call(lambda s: seen.append(list(s.ids))))
-            writer.submit(Insert(X[1:2], ["b"]))
+            writer.submit(point(1, "b"))
             writer.submit(Call(lambda s: s.remove(["a"])))
-            last = writer.submit(Insert(X[2:], ["a2"]))
+            last = writer.submit(point(2, "a2"))
+            # Whoever gave up before it was written is passed over.
+            assert writer.submit(point(3, "gone")).cancel()
         last.result()
     assert seen == [["a"]]
     assert store.ids == ["b", "a2"]
@@ -124,12 +123,12 @@ def test_changes_are_made_in_the_order_they_came(store):
 def test_too_much_is_refused_at_once(store):
     with writing(store, max_waiting=2) as writer:
         with held(writer):
-            waiting = [writer.submit(Insert(some_rows(1, seed=i), [i])) for i in range(2)]
+            waiting = [writer.submit(point(i, i)) for i in range(2)]
             with pytest.raises(Full, match="try again"):
-                writer.submit(Insert(some_rows(1, seed=3), [3]))
+                writer.submit(point(3, 3))
             assert writer.depth == 2
         assert [future.result().ids for future in waiting] == [[0], [1]]
-        assert writer.submit(Insert(some_rows(1, seed=3), [3])).result().ids == [3]
+        assert writer.submit(point(3, 3)).result().ids == [3]
 
 
 def test_too_many_bytes_are_refused_but_one_large_insert_is_not(store):
@@ -137,7 +136,7 @@ def test_too_many_bytes_are_refused_but_one_large_insert_is_not(store):
         with held(writer):
             large = writer.submit(Insert(some_rows(20), list(range(20))))
             with pytest.raises(Full):
-                writer.submit(Insert(some_rows(1, seed=3), [30]))
+                writer.submit(point(3, 30))
         assert len(large.result().ids) == 20
 
 
@@ -150,27 +149,16 @@ def test_a_batch_has_no_more_points_than_it_may(store):
     assert sizes == [(1, 1), (2, 4), (2, 4), (1, 2)]
 
 
-def test_who_gave_up_before_it_was_written_is_passed_over(store):
-    with writing(store) as writer:
-        with held(writer):
-            gone, stays = writer.submit(Insert(some_rows(1), ["a"])), writer.submit(Insert(some_rows(1, seed=1), ["b"]))
-            assert gone.cancel()
-        stays.result()
-    assert store.ids == ["b"]
-
-
 def test_what_waits_is_written_at_the_end_and_nothing_more(store):
-    writer = Writer(store)
-    waiting = [writer.submit(Insert(some_rows(1, seed=i), [i])) for i in range(20)]
-    writer.close()
+    with writing(store) as writer:
+        waiting = [writer.submit(point(i, i)) for i in range(20)]
     assert sorted(name for future in waiting for name in future.result().ids) == list(range(20))
     with pytest.raises(Closed):
-        writer.submit(Insert(some_rows(1), [99]))
+        writer.submit(point(0, 99))
     assert len(store) == 20
 
 
 def test_an_error_after_a_change_does_not_end_the_thread(store, caplog):
     with writing(store, changed=lambda: 1 / 0) as writer:
-        assert writer.submit(Insert(some_rows(1), ["a"])).result().version == 1
-        assert writer.submit(Insert(some_rows(1, seed=1), ["b"])).result().version == 2
+        assert [writer.submit(point(i, i)).result().version for i in range(2)] == [1, 2]
     assert "ZeroDivisionError" in caplog.text

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.sharded.compose import MergeList, compose_merges, merges_of, subtree, without
+from grinch.sharded.compose import compose_merges, merges_of, subtree, without
 
 
 def random_tree(rng, n):
@@ -46,12 +46,6 @@ def test_every_group_of_a_part_and_of_the_top_is_a_group_of_the_whole(seed, size
 
 
 @given(st.integers(0, 2**32), st.integers(1, 12))
-def test_a_tree_is_its_merges(seed, n):
-    tree = random_tree(np.random.default_rng(seed), n)
-    assert groups(merges_of(tree).tree(), range(n)) == groups(tree, range(n))
-
-
-@given(st.integers(0, 2**32), st.integers(1, 12))
 def test_a_subtree_has_the_groups_below_its_node(seed, n):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, n)
@@ -71,8 +65,3 @@ def test_leaves_without_points_leave_no_trace(seed, n, data):
     left = without(merges_of(tree), is_empty)
     expected = {group & set(kept) for group in groups(tree, range(n))} - {frozenset()}
     assert set(groups(left.tree(), kept)) == expected
-
-
-def test_one_leaf_is_a_tree():
-    alone = MergeList(np.empty((0, 2), np.int64), np.empty(0))
-    assert compose_merges(alone, [alone], [np.array([0])]).tree().n_leaves == 1

@@ -9,6 +9,7 @@ import scipy.sparse
 from grinch.io.points import FileError
 from grinch.running import Here
 from grinch.sharded.files import read_arrays, read_part, read_rows, write_arrays, write_rows
+from refusals import refused
 
 STARTS = np.array([0, 3, 3, 7])
 
@@ -31,8 +32,7 @@ def test_a_part_is_a_range_of_each_array(path, shard):
 
 
 def test_an_array_that_is_not_there_is_named(path):
-    with pytest.raises(FileError, match="lengths"):
-        read_part(path, "starts", 0, "lengths")
+    refused("lengths", read_part, path, "starts", 0, "lengths", error=FileError)
 
 
 def reads(path):
@@ -57,15 +57,13 @@ def test_a_damaged_file_is_named(tmp_path, name):
     for damaged in (bytes(len(whole)), whole[: len(whole) // 2], b""):
         (tmp_path / name).write_bytes(damaged)
         for read in reads(tmp_path)[name]:
-            with pytest.raises(FileError, match=f"{name}', a file of the run, is damaged .*Remove it and fit again"):
-                read()
+            refused(f"{name}', a file of the run, is damaged .*Remove it and fit again", read, error=FileError)
 
 
 def test_a_part_that_is_nowhere_is_refused(tmp_path):
     write_arrays(tmp_path / "part.npz", starts=np.array([0, -5, 90]), numbers=np.arange(7))
     for i in (0, 1):
-        with pytest.raises(FileError, match="numbers has no values from"):
-            read_part(tmp_path / "part.npz", "starts", i, "numbers")
+        refused("numbers has no values from", read_part, tmp_path / "part.npz", "starts", i, "numbers", error=FileError)
 
 
 def test_a_task_is_done_again_if_a_file_of_it_is_gone_or_has_another_size(tmp_path):

@@ -68,16 +68,13 @@ def test_folders_of_the_users_own_stay(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"stages-of-life", ".removed-later"}
 
 
-def test_who_is_in_it_goes_on_and_leaves_it_at_the_end(tmp_path):
-    with alone_in(tmp_path), alone_in(tmp_path):
-        pass
-    lock.WriterLock(tmp_path).release()
-
-
-def test_without_locks_nobody_is_kept_out(tmp_path, monkeypatch, caplog):
+def test_only_others_are_kept_out_and_without_locks_nobody(tmp_path, monkeypatch, caplog):
     def refuse(file):
         raise OSError(errno.ENOSYS, "no locks here")
 
+    with alone_in(tmp_path), alone_in(tmp_path):  # who is in it goes on, and leaves it at the end
+        pass
+    lock.WriterLock(tmp_path).release()
     monkeypatch.setattr(lock, "_take", refuse)
     with caplog.at_level("WARNING", "grinch.sharded"), alone_in(tmp_path):
         assert "without locks" in caplog.text

@@ -127,12 +127,12 @@ def test_workers_find_what_this_process_finds(cluster, fitted, apart, monkeypatc
 @pytest.mark.parametrize("stage", [stage.ASKING, stage.JOINING])
 def test_a_worker_killed_loses_nothing(processes, fitted, apart, stage, tmp_path):
     X = apart[0]
-    model = ShardedGrinch(4, processes.client, sample_size=250, folder=tmp_path / "run")
+    model = new_model(processes, "average").set_params(folder=tmp_path / "run")
     with shard_runs.killing(processes.client, stage, tmp_path / "died"):
         labels = model.fit_predict(X)
     assert (tmp_path / "died").exists()
     assert labels.tolist() == fitted.labels_.tolist()
-    again = ShardedGrinch(4, processes.client, sample_size=250, folder=tmp_path / "run")
+    again = new_model(processes, "average").set_params(folder=tmp_path / "run")
     again.fit_predict(X)
     assert all(one.found == one.tasks for one in again.stages_.values())
 
@@ -161,7 +161,8 @@ def test_records_are_cut_by_their_neighbours(cluster):
 
 @pytest.mark.parametrize("n", [1, 2, *map(at_night, [3, 5])])
 def test_few_points_and_copies(cluster, n):
-    X = np.random.default_rng(0).normal(size=(n, 4))
-    assert ShardedGrinch(3, cluster.client).fit(X).labels_.shape == (n,)
+    model = ShardedGrinch(3, cluster.client).fit(np.random.default_rng(0).normal(size=(n, 4)))
+    assert sorted(model.tree_.leaves().tolist()) == list(range(n))
+    assert model.labels_.shape == (n,)
     copies = ShardedGrinch(3, cluster.client).fit(np.ones((n, 4)))
     assert copies.labels_.tolist() == Grinch().fit(np.ones((n, 4))).labels_.tolist()

@@ -14,6 +14,7 @@ from grinch.serve.model_backend import is_run, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
 from grinch.sharded.stages import trees
+from refusals import refused
 
 pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
 
@@ -66,9 +67,9 @@ def test_a_finished_run_is_its_tree(tmp_path, kind):
         assert (source.metric(), source.n_features) == ("euclidean", 6)
         viewer = Viewer(source)
         about = viewer.about()
-        assert about["map"]["methods"][0] == "pca"
+        assert about["map"]["methods"][0] == "neighbors"
         assert not about["can_place"]
-        assert viewer.map("pca")
+        assert viewer.map("neighbors")
         assert viewer.node(viewer.scene.tree.root)["size"] == 300
         viewer.name(viewer.scene.tree.root, "everything")
     with closing(open_backend(tmp_path / "run", payload=[{"title": f"t{i}"} for i in range(300)])) as source:
@@ -85,19 +86,18 @@ def test_sparse_rows_stay_sparse(tmp_path):
     assert scipy.sparse.issparse(source.rows(asked))
     np.testing.assert_allclose(source.rows(asked).toarray(), X[asked].toarray())
     assert source.read(lambda view: view.look()).cuts == {}
-    assert Viewer(source).map("pca")
+    assert Viewer(source).map("neighbors")
 
 
 def test_an_unfinished_run_says_how_it_goes_on(tmp_path, monkeypatch):
     X, folder = points(200), tmp_path / "run"
     with monkeypatch.context() as patched:
         patched.setattr(trees, "run", broken)
-        with pytest.raises(Exception, match="broken"):
-            run_of(folder, X)
-    with pytest.raises(FileError, match=r"not finished. It goes on.*by the same ShardedGrinch\(\.\.\., folder=.*run'"):
+        refused("broken", run_of, folder, X, error=Exception)
+    with pytest.raises(FileError, match=r"not finished. Resume it with the same ShardedGrinch\(\.\.\., folder=.*run'"):
         open_backend(folder)
     record.write_mark(folder, "grinch cluster points.npy --workers 2 --work run")
-    with pytest.raises(FileError, match=r"goes on with what is missing by: grinch cluster points\.npy --workers 2"):
+    with pytest.raises(FileError, match=r"Resume it with: grinch cluster points\.npy --workers 2"):
         open_backend(folder)
     model = run_of(folder, X)
     assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
@@ -106,12 +106,10 @@ def test_an_unfinished_run_says_how_it_goes_on(tmp_path, monkeypatch):
     record.begin(model._run.job)
     assert (folder / record.FILE).read_text() == known
     next(folder.glob("stages-*/trees/shard-00000.json")).unlink()
-    with pytest.raises(FileError, match="no longer has the trees"):
-        open_backend(folder)
+    refused("no longer has the trees", open_backend, folder, error=FileError)
     for text, said in (("{", "damaged"), (known.replace('"format": 1', '"format": 2'), "later version")):
         (folder / record.FILE).write_text(text)
-        with pytest.raises(FileError, match=said):
-            open_backend(folder)
+        refused(said, open_backend, folder, error=FileError)
     run_of(folder, X)
     assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
 
@@ -123,8 +121,7 @@ def broken(job, shard):
 def test_other_folders_are_no_runs(tmp_path):
     (tmp_path / "something").mkdir()
     assert not is_run(tmp_path / "something")
-    with pytest.raises(FileError, match="without a store or a run"):
-        open_backend(tmp_path / "something")
+    refused("without a store or a run", open_backend, tmp_path / "something", error=FileError)
 
 
 def test_a_temporary_folder_has_no_record():

@@ -44,13 +44,6 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     assert n_bytes(X) == 8 * X.nnz + 4 * 301
 
 
-def test_bad_values_are_refused_with_their_row(tmp_path):
-    X, _ = texts(50)
-    X.data[X.indptr[17]] = np.nan
-    with pytest.raises(ValueError, match="NaN in row 17"):
-        open_rows(X, tmp_path)
-
-
 def test_shards_are_nearly_as_pure_as_one_tree_and_small(cluster, tmp_path):
     X, y = texts(600)
     model = ShardedGrinch(3, cluster.client, folder=tmp_path, n_clusters=20).fit(X)

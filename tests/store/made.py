@@ -1,7 +1,5 @@
 """What several tests of stores need: points, processes that die, files that are damaged, and comparisons."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,10 +1,9 @@
 """Bytes of a store that change on disk: what is read is right, or an error names the file, says why and what to do."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -15,7 +14,8 @@ from grinch.store import DamagedStore
 from grinch.store.database import Database, row_checksum
 from grinch.store.snapshots import read_snapshot
 from killing import kills
-from store.made import die_after, execute, points
+from store.made import die_after, execute, overwrite, points, snapshot_of
+from store.made import flip as flip_bit
 
 PAGE = 4096
 
@@ -49,11 +49,9 @@ def copies(made, tmp_path):
 
     def copy(number):
         folder = shutil.copytree(made, tmp_path / str(number))
-        database = Database(folder, readonly=False)
-        status = (folder / database.get("snapshot")).stat()
-        with database.changing():
+        with closing(Database(folder, readonly=False)) as database, database.changing():
+            status = (folder / database.get("snapshot")).stat()
             database.set("snapshot_is", [status.st_dev, status.st_ino])
-        database.close()
         return folder
 
     return copy
@@ -88,19 +86,21 @@ def zero_some(data, at, rng):
     data[at : at + 16] = bytes(len(data[at : at + 16]))
 
 
+def page_at(at):
+    return slice(at // PAGE * PAGE, at // PAGE * PAGE + PAGE)
+
+
 def zero_page(data, at, rng):
-    start = at // PAGE * PAGE
-    data[start : start + PAGE] = bytes(len(data[start : start + PAGE]))
+    data[page_at(at)] = bytes(len(data[page_at(at)]))
 
 
 def noise_in_page(data, at, rng):
-    start = at // PAGE * PAGE
-    data[start : start + PAGE] = rng.bytes(len(data[start : start + PAGE]))
+    data[page_at(at)] = rng.bytes(len(data[page_at(at)]))
 
 
 def swap_pages(data, at, rng):
-    one, other = at // PAGE * PAGE, int(rng.integers(len(data))) // PAGE * PAGE
-    data[one : one + PAGE], data[other : other + PAGE] = data[other : other + PAGE], data[one : one + PAGE]
+    one, other = page_at(at), page_at(int(rng.integers(len(data))))
+    data[one], data[other] = data[other], data[one]
 
 
 def truncate(data, at, rng):
@@ -168,11 +168,10 @@ def test_cells_that_make_no_sense(copies, table, column, cell, has_checksum):
 
 def test_an_index_that_lost_an_id_is_noticed(copies):
     folder = copies("index")
-    data = bytearray((folder / "store.sqlite").read_bytes())
+    path = folder / "store.sqlite"
     # In the index, where an id is followed by its row's number; in the table, by its payload.
-    (at,) = (match.start() for match in re.finditer(rb"p42(?![0-9{])", data))
-    data[at] = ord("o")
-    (folder / "store.sqlite").write_bytes(data)
+    (at,) = (match.start() for match in re.finditer(rb"p42(?![0-9{])", path.read_bytes()))
+    overwrite(path, at, b"o")
     with grinch.open(folder, readonly=True) as store:
         assert "p42" in store.ids
         with pytest.raises(DamagedStore, match="the index of 'points' does not have the id 'p42'"):
@@ -183,19 +182,14 @@ def test_a_large_snapshot_is_verified_where_numbers_are_followed(copies, monkeyp
     """Otherwise compiled code would follow them out of its arrays."""
     monkeypatch.setattr("grinch.store.snapshots.VERIFIED_BYTES", 0)
     folder = copies("owners")
-    path = next(folder.glob("snapshot-*"))
+    path = snapshot_of(folder)
     arrays = read_snapshot(path).arrays
     for name in ("followed/cut0.owners", "followed/cut0.keys"):
-        data = bytearray(path.read_bytes())
-        data[data.index(arrays[name].tobytes()[:512]) + 9] ^= 1
-        with open(path, "r+b") as file:
-            before = file.read()
-            file.seek(0)
-            file.write(data)
+        at = path.read_bytes().index(arrays[name].tobytes()[:512]) + 9
+        flip_bit(path, at)
         with pytest.raises(DamagedStore, match=f"the checksum of '{name}' is wrong"):
             grinch.open(folder, readonly=True)
-        with open(path, "r+b") as file:
-            file.write(before)
+        flip_bit(path, at)
     grinch.open(folder, readonly=True).close()
 
 

@@ -1,7 +1,5 @@
 """Threads at a gate: who is inside, who waits for whom, and who is given what was published instead."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import ExitStack, contextmanager

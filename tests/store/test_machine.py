@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.store import snapshots
+from grinch.store import forks, recuts, snapshots, state
+from grinch.store.change_summary import told_once
 from grinch.store.state import ClusterTracking
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
@@ -47,6 +49,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Grinch(linkage=linkage)
         self.tracking = ClusterTracking(self.model)
         self.tracking.add("default", **cut)
+        # The automatic cut that a forked process is making.
+        self.pending = {}
         self.version, self.given, self.rows, self.payloads, self.arrived, self.changes = 0, 0, {}, {}, {}, []
         assert (self.store.look().version, self.store.look().cuts) == (0, {})
 
@@ -66,7 +70,20 @@ class StoreMachine(RuleBasedStateMachine):
         """Whatever the store has done made the next version."""
         self.version += 1
         assert version == self.version
-        self.changes += self.tracking.commit(version)
+        self.changes += self.tracking.commit(version, None, is_at_once)
+        self.take_cut()
+
+    def take_cut(self):
+        """A cut that was being made is taken behind the change; one that is due begins."""
+        made, self.pending = self.tracking.still_new(self.pending), {}
+        if made:
+            self.recut_as(made)
+        if self.model.n_leaves_ > state.MAX_AT_ONCE:
+            self.pending = dict(self.tracking.make(self.tracking.due()))
+
+    def recut_as(self, made):
+        self.version += 1
+        self.changes += self.tracking.recut(self.version, made)
 
     @rule(seed=st.integers(0, 999), n=st.sampled_from([1, 2, 7, 30]), payload=st.booleans())
     def insert(self, seed, n, payload):
@@ -119,8 +136,11 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule()
     def recut(self):
-        self.version = self.store.recut()
-        self.changes += self.tracking.recut("default", self.version)
+        self.pending = {}
+        version = self.store.recut()
+        self.recut_as(self.tracking.make(["default"]))
+        assert version == self.version
+        self.take_cut()
 
     @precondition(lambda self: self.rows)
     @rule()
@@ -135,6 +155,10 @@ class StoreMachine(RuleBasedStateMachine):
             return
         if how == "close":
             self.store.close()
+            if made := self.tracking.still_new(self.pending):
+                self.recut_as(made)
+            if due := self.tracking.due():
+                self.recut_as(self.tracking.make(due))
         else:
             # The files as they are, as if its process had been killed; the check waits for snapshots.
             self.store.check()
@@ -142,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
             shutil.copytree(self.folder, folder)
             self.store.close()
             self.folder = folder
-        self.store = grinch.open(self.folder)
+        self.store, self.pending = grinch.open(self.folder), {}
 
     @rule()
     def read_beside(self):
@@ -159,7 +183,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert store.ids == self.names(there)
         assert store.changes() == [
             replace(change, exemplars=tuple(self.names(i for i in change.exemplars if i in self.rows)))
-            for change in self.changes
+            for _, same in groupby(self.changes, key=lambda change: (change.version, change.cut))
+            for change in told_once(list(same))
         ]
         look, every = store.look(), range(self.given + 3)
         assert (look.version, look.positions.tolist()) == (self.version, there)
@@ -190,9 +215,23 @@ class StoreMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder.parent)
 
 
+def is_at_once(n_points, n_changing):
+    """Whether a cut that is due is made with the change, as docs/development/store.md has it."""
+    return n_points <= state.MAX_AT_ONCE or 4 * n_changing >= n_points or not forks.CAN_FORK
+
+
+def has_ended(made):
+    """Wait for the process: it is known then which change takes what it made."""
+    made.wait()
+    return False
+
+
+@pytest.mark.parametrize("max_at_once", [2048, 0])
 @pytest.mark.parametrize("least_changed", [20, at_night(10**9)])
-def test_store_is_the_estimator(least_changed, monkeypatch):
+def test_store_is_the_estimator(least_changed, max_at_once, monkeypatch):
     monkeypatch.setattr(snapshots, "MIN_CHANGED", least_changed)
+    monkeypatch.setattr(state, "MAX_AT_ONCE", max_at_once)
+    monkeypatch.setattr(recuts.Recuts, "is_under_way", has_ended)
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(

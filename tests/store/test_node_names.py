@@ -1,7 +1,5 @@
 """Names of nodes in a file of their own: written beside a writer, copied, checked, forgotten."""
 
-from __future__ import annotations
-
 import os
 import time
 
@@ -23,18 +21,23 @@ def test_what_was_given_is_there_in_order(names):
     assert names.all() == []
     assert names.add("one", [1, 2], size=5, total=9) == 1
     assert names.add("  zwei \n Wörter  ", ["a", "ü"], size=2, total=9) == 2
-    assert [tuple(name) for name in NodeNames(names.path).all()] == [
-        (1, "one", [1, 2], 5, 9),
-        (2, "zwei Wörter", ["a", "ü"], 2, 9),
-    ]
+    assert tuples(NodeNames(names.path)) == [(1, "one", [1, 2], 5, 9), (2, "zwei Wörter", ["a", "ü"], 2, 9)]
     names.drop([1])
-    assert [name.name for name in names.all()] == ["zwei Wörter"]
+    assert said(names) == ["zwei Wörter"]
     # A number is never given to another name; letters that cannot be written are replaced.
     assert names.add("a\ud800b", [3], size=1, total=9) == 3
     assert names.all()[1].name == "a?b"
     names.add("x" * MAX_LENGTH, [1], size=1, total=1)
     with pytest.raises(ValueError, match=f"at most {MAX_LENGTH} characters; got {MAX_LENGTH + 1}"):
         names.add("x" * (MAX_LENGTH + 1), [1], size=1, total=1)
+
+
+def said(names):
+    return [name.name for name in names.all()]
+
+
+def tuples(names):
+    return [tuple(name) for name in names.all()]
 
 
 def test_nothing_is_made_before_the_first_name(names):
@@ -46,14 +49,16 @@ def test_nothing_is_made_before_the_first_name(names):
     names.path.touch()
     assert names.all() == []
     names.add("one", [1], size=1, total=1)
-    assert [name.name for name in names.all()] == ["one"]
+    assert said(names) == ["one"]
 
 
-@pytest.mark.parametrize("name", ["", " \n\t ", None, 5, b"text", ["a"]])
-def test_what_is_no_name_is_refused(names, name):
-    with pytest.raises(ValueError, match="name must be a text that is not empty"):
-        names.add(name, [1], size=1, total=1)
+def test_what_is_no_name_and_where_nothing_can_be_written_is_refused(names):
+    for name in ("", " \n\t ", None, 5, b"text", ["a"]):
+        with pytest.raises(ValueError, match="name must be a text that is not empty"):
+            names.add(name, [1], size=1, total=1)
     assert not names.path.exists()
+    with pytest.raises(OSError, match="cannot be read or written"):
+        NodeNames(names.path.parent / "no folder" / FILE).add("one", [1], size=1, total=1)
 
 
 def test_the_state_changes_with_every_change(names):
@@ -100,12 +105,6 @@ def test_a_damaged_file_is_refused_with_what_to_do(names, spoil):
     assert names.path.read_bytes() == before
 
 
-def test_where_nothing_can_be_written_is_said(tmp_path):
-    names = NodeNames(tmp_path / "no folder" / FILE)
-    with pytest.raises(OSError, match="cannot be read or written"):
-        names.add("one", [1], size=1, total=1)
-
-
 # With a store ---------------------------------------------------------------------------------------------------------
 
 
@@ -120,12 +119,12 @@ def test_names_outlast_compacting_and_are_in_backups_and_checks(tmp_path):
         store.backup(tmp_path / "after")
     with grinch.open(tmp_path / "store") as store:
         store.check()
-        assert [tuple(name) for name in names.all()] == [(1, "one", [1, 2, 3], 3, 30)]
+        assert tuples(names) == [(1, "one", [1, 2, 3], 3, 30)]
         spoil_pages(names.path)
         with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged"):
             store.check()
     assert not (tmp_path / "before" / FILE).exists()
-    assert [name.name for name in NodeNames(tmp_path / "after" / FILE).all()] == ["one"]
+    assert said(NodeNames(tmp_path / "after" / FILE)) == ["one"]
     with grinch.open(tmp_path / "after") as store:
         store.check()
 
@@ -142,10 +141,7 @@ def test_of_removed_points_nothing_is_left_after_compacting(tmp_path, ids):
         store.remove(called[:6])
         assert len(names.all()) == 3
         store.compact()
-    assert [tuple(name) for name in names.all()] == [
-        (2, "half", called[6:10], 8, 40),
-        (3, "whole", called[20:30], 10, 40),
-    ]
+    assert tuples(names) == [(2, "half", called[6:10], 8, 40), (3, "whole", called[20:30], 10, 40)]
     if ids is not None:
         for path in (tmp_path / "store").iterdir():
             assert b"person3@mail" not in path.read_bytes(), path
@@ -176,7 +172,7 @@ def test_names_are_given_while_another_process_inserts(tmp_path):
     with grinch.open(folder, readonly=True) as store:
         assert (len(store), store.version) == (50, 10)
         store.check()
-    assert [name.name for name in names.all()] == [f"name {i}" for i in range(1, given + 1)]
+    assert said(names) == [f"name {i}" for i in range(1, given + 1)]
 
 
 def give_many(path, who):
@@ -192,6 +188,6 @@ def test_two_processes_that_give_names_at_once(tmp_path):
     pids = [kills.fork(lambda who=who: give_many(path, who)) for who in ("one", "two")]
     for pid in pids:
         assert os.waitpid(pid, 0)[1] == 0
-    found = [name.name for name in NodeNames(path).all()]
+    found = said(NodeNames(path))
     assert sorted(found) == sorted(f"{who} {k}" for who in ("one", "two") for k in range(25))
     assert [name for name in found if name.startswith("one")] == [f"one {k}" for k in range(25)]

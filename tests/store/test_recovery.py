@@ -1,7 +1,5 @@
 """A damaged store is rebuilt in a new folder: what comes back is right, what does not is said."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
@@ -130,13 +128,22 @@ def empty(folder):
 def test_a_closed_store_without_its_database(copied):
     folder, truth = copied("closed")
     empty(folder)
+    # What is beside the store comes along.
+    (folder / "text.grinch").write_bytes(b"terms")
+    (folder / "node-names.sqlite").write_bytes(b"damaged" * 1000)
+    (folder / "mine.txt").write_text("mine")
     report, found = recovered(folder)
     same(found, truth, "ids", "vectors", "tree", "clusters")
     assert found["payload"] == [None] * len(truth["ids"])
     assert (report.ids, report.payloads, report.names) == (len(truth["ids"]), 0, 0)
     assert report.clusters == {cut: len(clusters) for cut, clusters in truth["clusters"].items()}
-    (line,) = report.lost
-    assert line == "store.sqlite is lost (it is empty): payloads, names of clusters, and what happened to them"
+    assert report.lost == (
+        "store.sqlite is lost (it is empty): payloads, names of clusters, and what happened to them",
+        "node-names.sqlite is damaged: names of nodes",
+    )
+    new = folder.with_name(f"{folder.name} again")
+    assert (new / "text.grinch").read_bytes() == b"terms"
+    assert not (new / "mine.txt").exists()
 
 
 def test_rows_that_came_after_the_snapshot_come_back(copied):
@@ -241,12 +248,12 @@ def test_all_rows_come_back_without_the_first_page(copied):
     assert "store.sqlite is damaged (it does not begin as a database does)" in report.lost[0]
 
 
-def test_rows_are_those_that_sqlite_reads(tmp_path, stores):
+def test_rows_are_those_that_sqlite_reads(tmp_path, copied):
     """Of databases with rows of several pages, deleted ones, and changes in the log; without any, none."""
     for name in ("closed", "killed"):
-        folder = shutil.copytree(stores[name][0], tmp_path / name)
-        found = salvage(folder / "store.sqlite")
-        with closing(sqlite3.connect(folder / "store.sqlite")) as connection:
+        path = copied(name)[0] / "store.sqlite"
+        found = salvage(path)
+        with closing(sqlite3.connect(path)) as connection:
             for table in TABLES:
                 expected = [row[:-1] for row in connection.execute(f"select * from {table}")]
                 assert sorted(found.tables[table], key=repr) == sorted(expected, key=repr), table
@@ -258,9 +265,8 @@ def test_rows_are_those_that_sqlite_reads(tmp_path, stores):
 
 
 def spoil(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 3 : len(data) // 2] = np.random.default_rng(0).bytes(len(data) // 2 - len(data) // 3)
-    path.write_bytes(data)
+    third = path.stat().st_size // 3
+    overwrite(path, third, np.random.default_rng(0).bytes(third // 2))
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, spoil, lambda path: os.truncate(path, 5_000)])
@@ -274,32 +280,25 @@ def test_without_a_snapshot_the_log_is_done_again(copied, harm):
         assert report.lost[0].startswith("snapshot-")
 
 
-def test_without_a_snapshot_after_compacting_the_tree_is_built_again(copied):
-    folder, _ = copied("closed")
+def test_without_a_snapshot_after_compacting_the_tree_is_built_again(copied, tmp_path):
+    folder, numbered = copied("closed")[0], tmp_path / "numbered"
     with grinch.open(folder) as store:
         store.compact()
         store.insert(points(3, 4), ids=["x", "y", "z"])
         store.remove(["p11"])
-    truth = seen(folder)
-    snapshot_of(folder).unlink()
-    report, found = recovered(folder)
-    same(found, truth, "ids", "vectors", "payload")
-    assert (report.clusters, report.names) == ({}, 0)
-    assert any("the tree: it is built again" in line for line in report.lost)
-    again = grinch.Grinch().fit(np.array(truth["vectors"]))
-    assert found["tree"] == again.tree_.to_newick(truth["ids"], lengths=False)
-
-
-def test_numbers_stay_ids_where_the_tree_is_built_again(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
+    with grinch.open(numbered) as store:
         store.insert(points(40))
         store.remove([3, 17])
         store.refine()
-    truth = seen(tmp_path / "store")
-    snapshot_of(tmp_path / "store").unlink()
-    report, found = recovered(tmp_path / "store")
-    same(found, truth, "ids", "vectors")
-    assert report.ids == 38
+    for store in (folder, numbered):
+        truth = seen(store)
+        snapshot_of(store).unlink()
+        report, found = recovered(store)
+        same(found, truth, "ids", "vectors", "payload")
+        assert (report.clusters, report.names, report.ids) == ({}, 0, len(truth["ids"]))
+        assert any("the tree: it is built again" in line for line in report.lost)
+        again = grinch.Grinch().fit(np.array(truth["vectors"]))
+        assert found["tree"] == again.tree_.to_newick(truth["ids"], lengths=False)
 
 
 # The rows -------------------------------------------------------------------------------------------------------------
@@ -307,14 +306,12 @@ def test_numbers_stay_ids_where_the_tree_is_built_again(tmp_path):
 
 def test_points_whose_rows_are_gone_are_left_out(copied):
     folder, truth = copied("closed")
-    path = next(folder.glob("vectors-*"))
-    os.truncate(path, 12 * 60)
+    os.truncate(next(folder.glob("vectors-*")), 12 * 60)
     report, found = recovered(folder)
-    expected = [i for i, name in enumerate(truth["ids"]) if name in names(60) and name != "p7"]
-    assert found["ids"] == [truth["ids"][i] for i in expected]
-    assert found["payload"] == [truth["payload"][i] for i in expected]
+    left = [i for i, name in enumerate(truth["ids"]) if name in names(60) and name != "p7"]
+    assert all(found[part] == [truth[part][i] for i in left] for part in ("ids", "payload"))
     assert any("points, whose rows are not there" in line for line in report.lost)
-    assert report.points == len(expected)
+    assert report.points == len(left)
 
 
 def test_rows_that_are_not_those_that_were_written_are_said(copied):
@@ -333,8 +330,7 @@ def test_without_rows_there_is_nothing(copied):
     path.unlink()
     with pytest.raises(DamagedStore, match=rf"{path.name}: it is not there.*restore .* from a backup"):
         recover(folder, folder.with_name("new"))
-    assert not folder.with_name("new").exists()
-    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 # Other kinds of stores ------------------------------------------------------------------------------------------------
@@ -372,19 +368,6 @@ def test_records(tmp_path):
         recover(tmp_path / "emptied", tmp_path / "new", linkage=similar)
 
 
-def test_what_is_beside_the_store_comes_along(copied):
-    folder, _ = copied("closed")
-    empty(folder)
-    (folder / "text.grinch").write_bytes(b"terms")
-    (folder / "node-names.sqlite").write_bytes(b"damaged" * 1000)
-    (folder / "mine.txt").write_text("mine")
-    report, _ = recovered(folder)
-    new = folder.with_name(f"{folder.name} again")
-    assert (new / "text.grinch").read_bytes() == b"terms"
-    assert not (new / "mine.txt").exists()
-    assert report.lost[-1] == "node-names.sqlite is damaged: names of nodes"
-
-
 # A store of an earlier release ----------------------------------------------------------------------------------------
 
 
@@ -419,43 +402,38 @@ def test_a_store_of_an_earlier_release_goes_on(earlier):
     assert recovered(new)[0].ids == 64
 
 
-def test_what_nothing_says_is_asked_for(copied):
-    folder, _ = copied("closed")
-    execute(folder / "store.sqlite", "delete from about where name = 'model'")
-    snapshot_of(folder).unlink()
-    with pytest.raises(ValueError, match="linkage must be given"):
-        recover(folder, folder.with_name("new"))
-    with pytest.raises(ValueError, match=r"metric must be given.*'cosine' was the default"):
-        recover(folder, folder.with_name("new"), linkage="average")
-
-
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_refused(copied, tmp_path):
     folder, _ = copied("closed")
     (tmp_path / "there").mkdir()
-    for new, error in (
-        (tmp_path / "there", FileExistsError),
-        (folder, FileExistsError),
-        (folder / "new", ValueError),
-    ):
-        with pytest.raises(error, match=r"^new must be"):
-            recover(folder, new)
-    with pytest.raises(ValueError, match=r"^dtype must be"):
-        recover(folder, tmp_path / "new", dtype="int8")
-    with pytest.raises(FileNotFoundError, match="has no files of a store"):
-        recover(tmp_path / "there", tmp_path / "new")
-    with grinch.open(folder), pytest.raises(StoreLocked, match="is being written to by process"):
-        recover(folder, tmp_path / "new")
     (tmp_path / "sharded").mkdir()
     (tmp_path / "sharded" / "sharded.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"has a sharded store, made by grinch before 0.2"):
-        recover(tmp_path / "sharded", tmp_path / "new")
+    for store, new, how, error, match in (
+        (folder, tmp_path / "there", {}, FileExistsError, r"^new must be"),
+        (folder, folder, {}, FileExistsError, r"^new must be"),
+        (folder, folder / "new", {}, ValueError, r"^new must be"),
+        (folder, tmp_path / "new", {"dtype": "int8"}, ValueError, r"^dtype must be"),
+        (tmp_path / "there", tmp_path / "new", {}, FileNotFoundError, "has no files of a store"),
+        (tmp_path / "sharded", tmp_path / "new", {}, ValueError, "has a sharded store, made by grinch before 0.2"),
+    ):
+        with pytest.raises(error, match=match):
+            recover(store, new, **how)
+    with grinch.open(folder), pytest.raises(StoreLocked, match="is being written to by process"):
+        recover(folder, tmp_path / "new")
+    # What nothing says is asked for.
+    unsaid = shutil.copytree(folder, tmp_path / "unsaid")
+    execute(unsaid / "store.sqlite", "delete from about where name = 'model'")
+    snapshot_of(unsaid).unlink()
+    with pytest.raises(ValueError, match="linkage must be given"):
+        recover(unsaid, tmp_path / "new")
+    with pytest.raises(ValueError, match=r"metric must be given.*'cosine' was the default"):
+        recover(unsaid, tmp_path / "new", linkage="average")
     execute(folder / "store.sqlite", "update about set value = '99' where name = 'format'")
     with pytest.raises(DamagedStore, match="Upgrade grinch"):
-        recover(folder, tmp_path / "newer")
-    assert not (tmp_path / "newer").exists()
+        recover(folder, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_on_the_command_line(copied, tmp_path):

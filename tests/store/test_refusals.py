@@ -1,11 +1,9 @@
 """A folder that has files of a store and no readable database is refused by name, and stays as it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile
-import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,8 @@ import grinch
 from commands import run_command
 from grinch.legacy import convert
 from grinch.store import DamagedStore
-from store.made import die_after, execute, files, overwrite, points
+from store.made import die_after, execute, files, overwrite, points, snapshot_of
+from threads import held
 
 N = 40
 
@@ -63,37 +62,23 @@ def test_no_readable_database_is_refused_and_nothing_changes(folder, damage):
         assert files(folder) == before
 
 
-COMMANDS = (
-    ("serve", "store", "--port", 0),
-    ("serve", "store", "--port", 0, "--read-only"),
-    ("explore", "store", "--no-browser"),
-    ("explore", "store", "--export", "page.html"),
-    ("add", "store", "points.csv"),
-    ("remove", "store", "p1"),
-    ("clusters", "store"),
-    ("changes", "store"),
-    ("predict", "store", "points.csv"),
-    ("label", "store", 0, "zero"),
-    ("cuts", "store"),
-    ("recut", "store"),
-    ("refine", "store"),
-    ("store", "info", "store"),
-    ("store", "check", "store"),
-    ("store", "compact", "store"),
-    ("store", "snapshot", "store"),
-    ("store", "backup", "store", "copy"),
-    ("store", "export", "store"),
-)
+COMMANDS = [
+    *("serve store --port 0", "serve store --port 0 --read-only"),
+    *("explore store --no-browser", "explore store --export page.html"),
+    *("add store points.csv", "remove store p1", "clusters store", "changes store", "predict store points.csv"),
+    *("label store 0 zero", "cuts store", "recut store", "refine store", "store backup store copy"),
+    *(f"store {name} store" for name in ("info", "check", "compact", "snapshot", "export")),
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(str, command[:2])))
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_refuses_it(folder, command, monkeypatch):
     monkeypatch.setattr("grinch.serve.api.app.run", lambda *_, **__: None)
     (folder.parent / "points.csv").write_text("a,b,c\n1,2,3\n4,5,7\n")
     for damage in ("empty", "gone", "of another program"):
         DAMAGE[damage](folder / "store.sqlite") if (folder / "store.sqlite").exists() else None
         before = files(folder)
-        done = run_command(*command, cwd=folder.parent, columns=10_000)
+        done = run_command(*command.split(), cwd=folder.parent, columns=10_000)
         assert done.returncode == 2
         assert "store/store.sqlite is damaged" in done.stderr
         assert "grinch store recover store NEW" in done.stderr
@@ -102,20 +87,25 @@ def test_every_command_refuses_it(folder, command, monkeypatch):
         (folder / "store.sqlite").touch()
 
 
+def assert_refused(folder, match, noted=()):
+    """However it is opened, it is refused, and its files stay as they are, but those with these names."""
+    before = {name: content for name, (content, _) in files(folder).items()}
+    for readonly in (False, True):
+        with pytest.raises(DamagedStore, match=match):
+            grinch.open(folder, readonly=readonly)
+        after = {name: content for name, (content, _) in files(folder).items()}
+        assert after | {name: before[name] for name in noted} == before
+    return before
+
+
 def test_what_is_in_the_log_outlasts_an_emptied_database(tmp_path):
     """SQLite deletes the log beside an empty file."""
     folder = tmp_path / "store"
-
     die_after(lambda: grinch.open(folder).insert(points(N)))
-    whole = files(folder)
+    whole = (folder / "store.sqlite").read_bytes()
     os.truncate(folder / "store.sqlite", 0)
-    before = files(folder)
-    assert len(before["store.sqlite-wal"][0]) > 4096
-    for readonly in (False, True):
-        with pytest.raises(DamagedStore, match="it is empty"):
-            grinch.open(folder, readonly=readonly)
-        assert files(folder) == before
-    (folder / "store.sqlite").write_bytes(whole["store.sqlite"][0])
+    assert len(assert_refused(folder, "it is empty")["store.sqlite-wal"]) > 4096
+    (folder / "store.sqlite").write_bytes(whole)
     with grinch.open(folder) as store:
         assert len(store) == N
 
@@ -123,11 +113,7 @@ def test_what_is_in_the_log_outlasts_an_emptied_database(tmp_path):
 def test_damage_that_is_found_late_changes_nothing(folder):
     """Not in the header, but where the snapshot is named, or in the snapshot: after the lock is taken."""
     execute(folder / "store.sqlite", "update about set value = '\"snapshot-7.grinch\"' where name = 'snapshot'")
-    data = {name: content for name, (content, _) in files(folder).items()}
-    for readonly in (False, True):
-        with pytest.raises(DamagedStore, match=r"store\.sqlite is damaged: the checksum of a row in 'about'"):
-            grinch.open(folder, readonly=readonly)
-        assert {name: content for name, (content, _) in files(folder).items()} == data
+    assert_refused(folder, r"store\.sqlite is damaged: the checksum of a row in 'about'")
 
 
 def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
@@ -141,28 +127,18 @@ def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
         store.insert(points(5, 1))
 
     die_after(work)
-    overwrite(next(folder.glob("snapshot-*")), 4096, b"damaged")
-    before = files(folder)
-    assert before["store.sqlite-wal"][0]
-    for readonly in (False, True):
-        with pytest.raises(DamagedStore, match=r"snapshot-1-\w+\.grinch is damaged"):
-            grinch.open(folder, readonly=readonly)
-        # Who writes is noted, and the index of the log is no more than that.
-        for name in before.keys() - {"writer.lock", "store.sqlite-shm"}:
-            assert files(folder)[name] == before[name], name
-        assert files(folder).keys() == before.keys()
+    overwrite(snapshot_of(folder), 4096, b"damaged")
+    # Who writes is noted, and the index of the log is no more than that.
+    before = assert_refused(folder, r"snapshot-1-\w+\.grinch is damaged", ("writer.lock", "store.sqlite-shm"))
+    assert before["store.sqlite-wal"]
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_reader_leaves_a_store_as_it_found_it(folder, is_shared):
-    before, done = files(folder), threading.Event()
-    other = threading.Thread(target=done.wait)
-    if is_shared:
-        other.start()
-    with grinch.open(folder, readonly=True) as store:
+    before = files(folder)
+    with held(nullcontext) if is_shared else nullcontext(), grinch.open(folder, readonly=True) as store:
         assert len(store.ids) == N - 1
         store.check()
-    done.set()
     assert files(folder) == before
 
 
@@ -230,31 +206,24 @@ def test_an_older_database_does_not_delete_what_is_newer(folder, tmp_path):
 # Stores of shards -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sharded(tmp_path):
-    """A store of 30 points in several branches, as grinch before 0.2 made it."""
+@pytest.mark.parametrize("how", [{}, {"readonly": True}])
+def test_a_sharded_store_is_refused_and_left_alone(tmp_path, how):
+    """A store of 30 points in several branches, as grinch before 0.2 made it; the points are in its branches."""
     with tarfile.open(Path(__file__).parent / "data" / "default_stores.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    return tmp_path / "sharded"
-
-
-@pytest.mark.parametrize("how", [{}, {"readonly": True}])
-def test_a_sharded_store_is_refused_and_left_alone(sharded, how):
+    sharded = tmp_path / "sharded"
     before = files(sharded)
     with pytest.raises(ValueError, match=r"has a sharded store.*grinch convert BRANCH NEW.* a026ddb\. Nothing in"):
         grinch.open(sharded, **how)
     assert files(sharded) == before
-    (sharded / "sharded.json").unlink()
-    with pytest.raises((FileExistsError, FileNotFoundError), match="has no store"):
-        grinch.open(sharded, **how)
-    del before["sharded.json"]
-    assert files(sharded) == before
-
-
-def test_the_points_of_a_sharded_store_are_in_its_branches(sharded, tmp_path):
     with grinch.open(tmp_path / "new") as new:
         for folder in sharded.glob("branch-*"):
             convert(folder, tmp_path / folder.name)
             with grinch.open(tmp_path / folder.name, readonly=True) as branch:
                 new.insert(branch.vectors(branch.ids), branch.ids, branch.payload(branch.ids))
         assert sorted(new.ids) == list(range(30))
+    (sharded / "sharded.json").unlink()
+    with pytest.raises((FileExistsError, FileNotFoundError), match="has no store"):
+        grinch.open(sharded, **how)
+    del before["sharded.json"]
+    assert files(sharded) == before

@@ -13,6 +13,7 @@ from grinch import Grinch
 from grinch.store import DamagedStore
 from grinch.store.snapshots import read_snapshot
 from sparse_data import sparse_groups
+from store.made import flip, snapshot_of
 
 X = sparse_groups(700, dtype=np.float32)
 
@@ -52,57 +53,33 @@ def test_rows_stay_sparse(folder):
         store.check()
 
 
-def test_dense_rows_are_made_sparse_in_a_store_that_began_so(folder):
-    with grinch.open(folder) as store:
-        store.insert(X[510:520].toarray())
-        assert store.update([7], X[7].toarray()) == store.version == 3  # the same row
-        model = Grinch().partial_fit(X[:510]).partial_fit(X[510:520])
-        np.testing.assert_array_equal(store.tree.scores, model.tree_.scores)
-        assert same(store.vectors([515]), X[515])
+def test_rows_are_made_what_the_first_were(tmp_path):
+    for first, is_sparse in ((X[:200], True), (X[:200].toarray(), False)):
+        then = X[200:300].toarray() if is_sparse else X[200:300]
+        with grinch.open(tmp_path / f"{is_sparse}") as store:
+            store.insert(first)
+            store.insert(then)
+            assert store.info()["is_sparse"] == is_sparse
+            assert store.update([7], X[7].toarray()) == store.version == 2  # the same row
+            assert same(scipy.sparse.csr_matrix(store.vectors([250])), X[250])
+            model = Grinch().partial_fit(first).partial_fit(X[200:300] if is_sparse else then.toarray())
+            np.testing.assert_array_equal(store.tree.scores, model.tree_.scores)
+        with grinch.open(tmp_path / f"{is_sparse}") as store:
+            store.check()
 
 
-def test_sparse_rows_are_made_dense_in_a_store_that_began_so(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
-        store.insert(X[:200].toarray())
-        store.insert(X[200:300])
-        assert not store.info()["is_sparse"]
-        np.testing.assert_array_equal(store.vectors([250]), X[250].toarray())
-        model = Grinch().partial_fit(X[:200].toarray()).partial_fit(X[200:300].toarray())
-        np.testing.assert_array_equal(store.tree.scores, model.tree_.scores)
-    with grinch.open(tmp_path / "store") as store:
-        store.check()
-
-
-def test_a_batch_sent_again(tmp_path):
-    ids = [f"p{i}" for i in range(40)]
-    with grinch.open(tmp_path / "store") as store:
-        assert store.insert(X[:30], ids=ids[:30]) == 1
-        assert store.insert(X[20:40], ids=ids[20:]) == 2
-        assert store.insert(X[:40], ids=ids) == 2
-        with pytest.raises(ValueError, match="'p2' is there with another"):
-            store.insert(X[3:4], ids=["p2"])
-        assert same(store.vectors(ids), X[:40])
-
-
-def test_a_store_begun_with_a_tree(tmp_path):
+def test_a_store_begun_with_a_tree_and_its_backup(tmp_path):
     model = Grinch().fit(X[:100])
     with grinch.open(tmp_path / "store") as store:
         store.adopt(X[:100], model.tree_)
         store.insert(X[100:120])
-    with grinch.open(tmp_path / "store") as store:
-        store.check()
-        twin = Grinch().fit_tree(X[:100], model.tree_).partial_fit(X[100:120])
-        np.testing.assert_array_equal(store.tree.child_pairs(), twin.tree_.child_pairs())
-
-
-def test_a_backup_has_all_files(folder, tmp_path):
-    with grinch.open(folder) as store:
         store.backup(tmp_path / "copy")
-        pairs = store.tree.child_pairs()
-    with grinch.open(tmp_path / "copy") as copy:
-        copy.check()
-        np.testing.assert_array_equal(copy.tree.child_pairs(), pairs)
-        assert same(copy.vectors(copy.ids), X[:510])
+    twin = Grinch().fit_tree(X[:100], model.tree_).partial_fit(X[100:120])
+    for name in ("store", "copy"):
+        with grinch.open(tmp_path / name) as store:
+            store.check()
+            np.testing.assert_array_equal(store.tree.child_pairs(), twin.tree_.child_pairs())
+            assert same(store.vectors(store.ids), X[:120])
 
 
 @pytest.mark.parametrize("file", ["entries", "ends"])
@@ -123,12 +100,9 @@ def test_damage_is_noticed(folder, file, harm):
 
 
 def test_damage_to_rows_in_a_snapshot_is_noticed_when_it_is_opened(folder):
-    path = next(folder.glob("snapshot-*"))
-    content = bytearray(path.read_bytes())
+    path = snapshot_of(folder)
     columns = read_snapshot(path).arrays["model/fitted.builder.summaries.rows.leaf_columns"]
-    at = bytes(content).index(columns.tobytes())
-    content[at + 40] ^= 255
-    path.write_bytes(content)
+    flip(path, path.read_bytes().index(columns.tobytes()) + 40)
     with pytest.raises(DamagedStore, match="leaf_columns"):
         grinch.open(folder)
 
@@ -167,22 +141,18 @@ def test_new_columns_come_where_they_are_expected(tmp_path):
 
 def test_new_columns_with_names_begin_with_those_that_are_known(tmp_path):
     with grinch.open(tmp_path / "store") as store:
-        store.insert(X[:20, :3], columns=["a", "b", "c"])
+        store.insert(X[:20, :3], columns=list("abc"))
         with pytest.raises(ValueError, match="columns that the first points had"):
-            store.insert(X[:20, :4], columns=["b", "a", "c", "d"], new_columns=True)
-        store.insert(X[:20, :4], columns=["a", "b", "c", "d"], new_columns=True)
-        assert store.columns == ["a", "b", "c", "d"]
+            store.insert(X[:20, :4], columns=list("bacd"), new_columns=True)
+        store.insert(X[:20, :4], columns=list("abcd"), new_columns=True)
         with pytest.raises(ValueError, match="columns that the first points had"):
-            store.insert(X[:20, :3], columns=["a", "b", "c"])
-        store.insert(X[:20, :3], columns=["a", "b", "c"], new_columns=True)
-        assert (store.columns, store.n_features, len(store)) == (["a", "b", "c", "d"], 4, 60)
+            store.insert(X[:20, :3], columns=list("abc"))
+        store.insert(X[:20, :3], columns=list("abc"), new_columns=True)
+        assert (store.columns, store.n_features, len(store)) == (list("abcd"), 4, 60)
         assert same(store.vectors([40, 41])[:, :3], X[:2, :3])
     with grinch.open(tmp_path / "store") as store:
         store.check()
-
-
-def test_dense_stores_have_no_new_columns(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
+    with grinch.open(tmp_path / "dense") as store:
         store.insert(X[:20, :5].toarray())
         with pytest.raises(ValueError, match="begun with sparse rows"):
             store.insert(X[:20], new_columns=True)

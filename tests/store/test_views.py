@@ -1,7 +1,5 @@
 """Threads that read a store beside one that changes it see whole versions, each as it was, and change nothing."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter
@@ -15,6 +13,7 @@ import scipy.sparse
 import grinch
 from effort import trials
 from grinch.datasets import gaussian_mixture
+from grinch.store.database import Database
 from grinch.store.rows import stacked
 from grinch.store.state import StoreState
 from sparse_data import sparse_groups
@@ -327,6 +326,85 @@ def test_a_view_shows_rows_as_they_were(kind, ids, tmp_path, meanwhile):
             store.vectors(names[3:4])
         stack.close()
         store.check()
+
+
+def test_ids_are_those_of_each_version_in_whichever_order_views_are_asked(tmp_path, meanwhile):
+    """What one view has read serves the others: points that came since, were removed, or were never there."""
+    rng, points = np.random.default_rng(5), data("dense")[1]
+    ids, expected, views, n_given = [], {}, [], 0
+    with grinch.open(tmp_path / "store", n_clusters=9) as store, ExitStack() as stack:
+        store.insert(points[:1], ["first"])
+        store.remove(["first"])
+
+        def take():
+            _, view = stack.enter_context(held(lambda: store.view()))
+            expected[view.version] = list(ids)
+            views.append(view)
+
+        # Views are published once somebody has asked.
+        Call(store.labels).result()
+        meanwhile.append(take)
+        for _ in range(30):
+            how = rng.integers(8) if len(ids) > 20 else 0
+            if how < 4:
+                new = ids_of(n_given, n_given + int(rng.integers(1, 20)))
+                store.insert(points[n_given : n_given + len(new)], new)
+                n_given += len(new)
+                ids = ids + new
+            elif how < 6:
+                gone = {*rng.choice(ids, 3).tolist(), *ids[-2:]}
+                store.remove(sorted(gone))
+                ids = [name for name in ids if name not in gone]
+            elif how == 6:
+                store.update(ids[:2], points[-2:] + rng.normal(size=(2, 5)).astype(np.float32))
+            else:
+                store.compact()
+            if rng.integers(3):
+                assert store.ids == ids
+        for i in rng.integers(0, len(views), 100).tolist():
+            view = views[i]
+            assert view.ids == expected[view.version]
+            clusters, labels = view.clusters(), view.labels().tolist()
+            assert {name: c for c, names in clusters.items() for name in names} == dict(
+                zip(expected[view.version], labels, strict=True)
+            )
+
+
+def test_ids_that_were_read_in_a_change_that_fails_are_forgotten(tmp_path, meanwhile):
+    points, seen = data("dense")[1], []
+
+    def fail():
+        seen.append(store.ids)
+        raise OSError("no room")
+
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points[:3], ["a", "b", "c"])
+        meanwhile.append(fail)
+        with pytest.raises(OSError, match="no room"):
+            store.insert(points[3:5], ["d", "e"])
+        meanwhile.clear()
+        assert seen == [["a", "b", "c", "d", "e"]]
+        store.insert(points[3:5], ["f", "g"])
+        assert store.ids == ["a", "b", "c", "f", "g"]
+
+
+def test_only_ids_of_new_points_are_read(tmp_path, monkeypatch):
+    points, read, real = data("dense")[1], [], Database.all_ids
+
+    def all_ids(self, *given, **named):
+        read.append(real(self, *given, **named))
+        return read[-1]
+
+    monkeypatch.setattr(Database, "all_ids", all_ids)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points[:50], ids_of(50))
+        assert store.ids == ids_of(50)
+        store.remove(["p7", "p49"])
+        store.insert(points[50:53], ids_of(50, 53))
+        there = [name for name in ids_of(53) if name not in ("p7", "p49")]
+        assert sorted(name for names in store.clusters().values() for name in names) == sorted(there)
+        assert store.tree.names == there
+        assert read == [ids_of(50), ids_of(50, 53), []]
 
 
 @pytest.mark.slow

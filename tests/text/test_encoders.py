@@ -10,6 +10,7 @@ import pytest
 
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
+from refusals import refused
 
 
 class Lengths:
@@ -51,8 +52,7 @@ def test_an_object_a_class_and_a_function_are_found(module, name):
     ],
 )
 def test_what_is_no_encoder_is_refused(module, name, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        find_encoder(name)
+    refused(complaint, find_encoder, name)
 
 
 def test_models_of_sentence_transformers_are_found_late(monkeypatch):
@@ -70,17 +70,14 @@ def test_what_encode_returns_is_checked():
         def encode(self, texts):
             return np.zeros(len(texts))
 
-    with pytest.raises(ValueError, match="a row of numbers for each of the 2 texts"):
-        EncodedTexts(Flat()).transform(["a", "b"])
-    with pytest.raises(ValueError, match="encoder must have a method encode"):
-        EncodedTexts(3)
+    refused("a row of numbers for each of the 2 texts", EncodedTexts(Flat()).transform, ["a", "b"])
+    refused("encoder must have a method encode", EncodedTexts, 3)
 
 
 def test_a_file_remembers_the_name_alone(tmp_path):
     path = tmp_path / "text.grinch"
     EncodedTexts(Lengths(), "of_mine:ready").save(path)
     assert saved_encoder(path) == "of_mine:ready"
-    with pytest.raises(ValueError, match="holds embeddings"):
-        TextVectors.load(path)
+    refused("holds embeddings", TextVectors.load, path)
     TextVectors().fit(["some words"]).save(path)
     assert saved_encoder(path) is None

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
 from grinch.tree import blocks as module
 from grinch.tree.blocks import SHARE, blocks, commonest, covering, display, nodes_above
-from trees import random_tree, random_trees
+from trees import chain, random_tree, random_trees
 
 UNLIMITED = 10**6
-
-
-def chain(n: int) -> Tree:
-    """Point after point beside all that came before."""
-    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
-    pairs[0, 0] = 0
-    return Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
 
 
 def sides(tree: Tree, v: int) -> tuple[int, int]:
@@ -108,20 +100,6 @@ def test_the_larger_child_is_on_the_left(tree):
         if not tree.is_leaf(v):
             big, small = sides(tree, v)
             assert (starts[big], starts[small]) == (starts[v], starts[v] + tree.size(big))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_points(n):
-    tree = random_tree(np.random.default_rng(0), n)
-    shown = display(tree)
-    assert shown.starts[tree.root] == 0
-    found = blocks(tree, shown.starts, 0, n, least=1)
-    assert sorted(found.nodes.tolist()) == sorted(tree.nodes())
-
-
-def test_no_points():
-    shown = display(Tree())
-    assert len(shown.order) == 0
 
 
 def test_a_chain_of_20_000():

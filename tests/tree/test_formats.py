@@ -17,6 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch import Grinch, Tree
 from grinch.cuts import cut_n_clusters
+from refusals import refused
 from trees import groups, random_tree, random_trees
 
 
@@ -38,9 +39,7 @@ def test_to_scipy_is_valid_and_monotone(rng):
         assert sch.cut_tree(matrix, n_clusters=2).max() == 1
         drawn = sch.dendrogram(matrix, no_plot=True)
         assert sorted(drawn["leaves"]) == list(range(n))
-        clusters = {frozenset(tree.leaves(v).tolist()) for v in tree.nodes()}
-        back = Tree.from_scipy(matrix)
-        assert {frozenset(back.leaves(v).tolist()) for v in back.nodes()} == clusters
+        assert groups(Tree.from_scipy(matrix)) == groups(tree)
 
 
 def test_where_heights_are_raised_maxclust_disagrees_and_what_is_recommended_agrees():
@@ -61,22 +60,17 @@ def test_where_heights_are_raised_maxclust_disagrees_and_what_is_recommended_agr
 
 
 def test_from_scipy_refuses_what_is_no_linkage_matrix():
-    with pytest.raises(ValueError, match=r"shape \(n-1, 4\); got shape \(2, 3\)"):
-        Tree.from_scipy(np.zeros((2, 3)))
+    refused(r"shape \(n-1, 4\); got shape \(2, 3\)", Tree.from_scipy, np.zeros((2, 3)))
     for row in ([0, 5, 1.0, 2], [0, 0, 1.0, 2], [0, 2, 1.0, 2], [0, 1, -1.0, 2], [0.2, 0.7, 1.0, 2]):
-        with pytest.raises(ValueError, match="clusters that exist, each exactly once, at heights"):
-            Tree.from_scipy([row])
+        refused("clusters that exist, each exactly once, at heights", Tree.from_scipy, [row])
 
 
 def test_newick_is_read_back_by_treeswift(rng):
     tree = random_tree(rng, 40)
     names = [f"it's (point) {i}; a,b" for i in range(40)]
-    other = treeswift.read_tree_newick(tree.to_newick(names).replace("''", "’"))
-    found = {
-        frozenset(leaf.label.strip("'").replace("’", "'") for leaf in node.traverse_leaves())
-        for node in other.traverse_preorder()
-    }
-    assert found == {frozenset(names[i] for i in tree.leaves(v)) for v in tree.nodes()}
+    text = tree.to_newick(names).replace("''", "’")
+    found = {frozenset(name.strip("'").replace("’", "'") for name in group) for group in groups_of_treeswift(text)}
+    assert found == {frozenset(names[i] for i in tree.leaves(v)) for v in tree.internal_nodes().tolist()}
 
 
 def test_newick_branch_lengths_add_up_to_heights(rng):
@@ -89,8 +83,7 @@ def test_newick_branch_lengths_add_up_to_heights(rng):
 
 def test_newick_wants_a_name_for_each_leaf():
     tree = random_tree(np.random.default_rng(0), 3)
-    with pytest.raises(ValueError, match="each of the 3 leaves; got 2"):
-        tree.to_newick(["a", "b"])
+    refused("each of the 3 leaves; got 2", tree.to_newick, ["a", "b"])
 
 
 def test_networkx_has_the_same_clusters(rng):
@@ -109,13 +102,9 @@ def named_groups(tree: Tree) -> set[frozenset[str]]:
 
 
 def heights_by_group(tree: Tree) -> dict[frozenset[str], float]:
-    names = tree.names or [str(i) for i in range(tree.n_leaves)]
-    heights = tree.heights()
-    return {
-        frozenset(names[i] for i in tree.leaves(v).tolist()): float(heights[v])
-        for v in tree.nodes()
-        if not tree.is_leaf(v)
-    }
+    names, heights = tree.names or [str(i) for i in range(tree.n_leaves)], tree.heights()
+    internal = tree.internal_nodes().tolist()
+    return {frozenset(names[i] for i in tree.leaves(v).tolist()): float(heights[v]) for v in internal}
 
 
 def groups_of_treeswift(text: str) -> dict[frozenset[str], float]:
@@ -219,7 +208,7 @@ def test_heights_of_unusual_trees(text, heights):
     assert heights_by_group(Tree.from_newick(text)) == {frozenset(group): height for group, height in heights.items()}
 
 
-@pytest.mark.parametrize(("n", "side"), [(200_000, "left"), (20_000, "right")])
+@pytest.mark.parametrize(("n", "side"), [(50_000, "left"), (20_000, "right")])
 def test_a_tree_as_deep_as_it_has_leaves(n, side):
     """Points 0 to k come together at height k."""
     if side == "left":
@@ -235,7 +224,7 @@ def test_a_tree_as_deep_as_it_has_leaves(n, side):
 
 
 def test_a_leaf_within_many_brackets_is_one_leaf():
-    text = "(" * 200_000 + "a" + ")" * 200_000 + ";"
+    text = "(" * 50_000 + "a" + ")" * 50_000 + ";"
     assert Tree.from_newick(text).names == ["a"]
     assert Tree.from_newick(text.replace("a", "a,b")).names == ["a", "b"]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from grinch.tree.checks import check_links
-from grinch.tree.links import ROOT, SIZE, attach, attach_first, new_links, reorder_rows, resize_upward
+from grinch.tree.links import ROOT, SIZE, attach, attach_first, new_links, resize_upward
 from trees import random_tree
 
 
@@ -35,13 +33,3 @@ def test_check_finds_damage():
     damaged(lambda links: links.head.__setitem__(0, 0))
     damaged(lambda links: links.marks.__setitem__(0, 1))
     damaged(lambda links: links.table.__setitem__((links.head[0], 1), links.table[links.head[0], 2]))
-
-
-@given(order=st.integers(0, 30).flatmap(lambda n: st.permutations(range(n))))
-@pytest.mark.parametrize("shape", [(), (1,), (3,)])
-@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.float32, np.float64])
-def test_as_by_an_index(order, shape, kind):
-    rows = np.random.default_rng(0).integers(0, 255, (len(order), *shape)).astype(kind)
-    wanted = rows[list(order)]
-    reorder_rows(rows, np.array(order, np.int32))
-    np.testing.assert_array_equal(rows, wanted)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from effort import trials
 from grinch.tree import NONE, Tree
 from grinch.tree.links import lca_within
+from refusals import refused
 from trees import random_tree, random_trees
 
 
@@ -64,8 +65,7 @@ class TreeMachine(RuleBasedStateMachine):
         a, b = (frozenset(self.tree.leaves(x).tolist()) for x in (u, v))
         before = self.clusters()
         if a & b:
-            with pytest.raises(ValueError, match="disjoint"):
-                self.tree.swap(u, v)
+            refused("disjoint", self.tree.swap, u, v)
             return
         self.tree.swap(u, v)
 
@@ -104,8 +104,7 @@ def test_empty_and_tiny_trees():
     tree.check()
     assert (tree.root, tree.to_newick(), tree.parent(0), tree.children(0), tree.sibling(0)) == (0, "0;", None, (), None)
     assert tree.to_scipy().shape == (0, 4)
-    with pytest.raises(ValueError, match="beside must be a node"):
-        tree.attach()
+    refused("beside must be a node", tree.attach)
     tree.attach(beside=0)
     assert tree.to_scipy().tolist() == [[0, 1, 1, 2]]
     assert tree.leaves().tolist() == [0, 1]
@@ -113,8 +112,7 @@ def test_empty_and_tiny_trees():
 
 def test_unknown_nodes_are_named():
     tree = random_tree(np.random.default_rng(0), 4)
-    with pytest.raises(KeyError, match=r"node 99 is not in this tree; it has 0 to 3 \(leaves\) and 17 to 19"):
-        tree.parent(99)
+    refused(r"node 99 is not in this tree; it has 0 to 3 \(leaves\) and 17 to 19", tree.parent, 99, error=KeyError)
 
 
 @pytest.mark.parametrize("n", [3_000, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -206,3 +204,10 @@ def test_arrays_of_an_empty_tree():
     nothing = np.zeros(tree.n_ids)
     assert tree.sum_upward(nothing).tolist() == tree.max_upward(nothing).tolist() == nothing.tolist()
     assert (tree.number_subtrees(nothing > 0) == NONE).all()
+
+
+@given(random_trees(), st.data())
+def test_common_ancestors_of_any_two_nodes(tree, data):
+    nodes = st.sampled_from(list(tree.nodes()))
+    pairs = np.array(data.draw(st.lists(st.tuples(nodes, nodes), max_size=9)), int).reshape(-1, 2)
+    assert tree.common_ancestors(*pairs.T).tolist() == [tree.lca(u, v) for u, v in pairs.tolist()]

@@ -115,7 +115,6 @@ POOL = Fields(
     _place=("<i4", 1),
 )
 HEAPS = Fields(nodes=("<i8", 1), sizes=("<i8", 1), keys=("<f8", 1), partners=("<i4", 1))
-TOPS = Fields(scores=("<f8", 1), nodes=("<i8", 1))
 
 
 @entry
@@ -219,22 +218,15 @@ class Pool:
         n = count_rows(rows)
         slots = [self._free.pop() for _ in range(n)]
         if self.n_nodes == self.n_leaves:
-            self._take(slots[0], rows)
+            # Before anything is merged, slots are positions, and the frame of vectors may still move.
+            self.summaries.take_all(slots[0], rows, self._count_move)
         else:
             for i, slot in enumerate(slots):
                 self.summaries.write(slot, rows[i : i + 1])
         return slots
 
-    def _take(self, at: int, rows: Any) -> None:
-        """Write rows before anything is merged: slots are positions, and the frame of vectors may still move."""
-        done = 0
-        while done < count_rows(rows):
-            taken = self.summaries.take(at + done, rows[done:] if done else rows)
-            if not taken:
-                with uninterrupted():
-                    self.summaries.move(at + done)
-                    self.n_moves += 1
-            done += taken
+    def _count_move(self) -> None:
+        self.n_moves += 1
 
     def release(self, slot: int) -> None:
         """Take back a record that was written and did not enter."""
@@ -372,16 +364,12 @@ class BestFirst:
                 "keys": keys,
                 "partners": partners,
             },
-            "tops": {
-                "scores": np.array([float(score) for score, _ in self._tops]),
-                "nodes": np.array([node for _, node in self._tops], np.int64),
-            },
         }
 
     @classmethod
     def from_state(cls, state: Any, linkage: VectorLinkage | Linkage) -> Self:
         found = cls(Pool.from_state(item(state, "pool"), linkage))
-        heaps, tops = HEAPS.read(item(state, "heaps")), TOPS.read(item(state, "tops"))
+        heaps = HEAPS.read(item(state, "heaps"))
         nodes, sizes, keys, partners = heaps["nodes"], heaps["sizes"], heaps["keys"], heaps["partners"]
         is_whole = are_within(sizes, 0, 2**31) and sizes.sum() == len(keys) == len(partners)
         require(is_whole and len(nodes) == len(sizes), "heaps of pairs do not follow each other")
@@ -389,7 +377,8 @@ class BestFirst:
         # Copies, for a heap is shortened where it is.
         parts = zip(np.split(keys, ends), np.split(partners, ends), strict=True) if len(nodes) else ()
         found._heaps = {node: (k.copy(), p.copy()) for node, (k, p) in zip(nodes.tolist(), parts, strict=True)}
-        found._tops = list(zip(tops["scores"].tolist(), tops["nodes"].tolist(), strict=True))
+        for node in found._heaps:
+            found._offer(node)
         return found
 
     def validate(self) -> None:
@@ -398,9 +387,6 @@ class BestFirst:
         require(set(self._heaps) == set(self.pool.nodes().tolist()), "nodes have no heaps")
         for node, (_, partners) in self._heaps.items():
             require(are_within(partners, 0, max(node, 1)), "a pair has a node that is not there")
-        alive = {node for _, node in self._tops}
-        require(all(0 <= node < self.pool.n_nodes for node in alive), "a pair has a node that is not there")
-        require(all(not len(keys) or node in alive for node, (keys, _) in self._heaps.items()), "a pair is not on top")
 
     def enter(self, slot: int) -> None:
         with uninterrupted():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,12 +17,40 @@ from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats
 from grinch.errors import SavedModelError
 from grinch.linkage.named import linkage_of
-from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, optional_vector, require, scalar
+from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, optional_vector, require
 from grinch.summaries.arrays import StoredPoints
 from grinch.summaries.vectors import better_origin, dense_rows
 from grinch.tree import Tree
 
 NONE = -1
+
+
+# Of scikit-learn's tree: by node, by leaf in their order, by subcluster, and by centre that points are assigned to.
+MODEL_FIELDS = Fields(
+    threshold=float,
+    branching_factor=int,
+    n_features=int,
+    sizes=("<i8", 1),
+    is_leaf=("|u1", 1),
+    leaves=("<i8", 1),
+    children=("<i8", 1),
+    counts=("<i8", 1),
+    sums=("<f8", 2),
+    centroids=("<f8", 2),
+    node_centroids=("<f8", 2),
+    squared_sums=("<f8", 1),
+    squared_norms=("<f8", 1),
+    node_norms=("<f8", 1),
+    centers=("<f8", 2),
+)
+# What scikit-learn keeps of a subcluster.
+OF_SUBCLUSTERS = {
+    "counts": "n_samples_",
+    "sums": "linear_sum_",
+    "centroids": "centroid_",
+    "squared_sums": "squared_sum_",
+    "squared_norms": "sq_norm_",
+}
 
 
 def birch_to_state(model: sklearn.cluster.Birch) -> State:
@@ -41,81 +69,75 @@ def birch_to_state(model: sklearn.cluster.Birch) -> State:
     while leaf is not None:
         leaves.append(place[id(leaf)])
         leaf = leaf.next_leaf_
-    width = model.root_.n_features
-
-    def matrix(values: list[Any]) -> Any:
-        return np.array(values, np.float64).reshape(len(values), width)
-
-    return {
-        "threshold": float(model.threshold),
-        "branching_factor": int(model.branching_factor),
-        "n_features": int(width),
-        "sizes": np.array([len(node.subclusters_) for node in nodes], np.int64),
-        "is_leaf": np.array([node.is_leaf for node in nodes], np.uint8),
-        "leaves": np.array(leaves, np.int64),
-        "children": np.array(children, np.int64),
-        "counts": np.array([sub.n_samples_ for sub in subclusters], np.int64),
-        "sums": matrix([sub.linear_sum_ for sub in subclusters]),
-        "centroids": matrix([sub.centroid_ for sub in subclusters]),
+    held = SimpleNamespace(
+        threshold=model.threshold,
+        branching_factor=model.branching_factor,
+        n_features=model.root_.n_features,
+        sizes=[len(node.subclusters_) for node in nodes],
+        is_leaf=[node.is_leaf for node in nodes],
+        leaves=leaves,
+        children=children,
         # Of a node that was divided, its arrays may be behind what its subclusters say.
-        "node_centroids": matrix([row for node in nodes for row in node.init_centroids_[: len(node.subclusters_)]]),
-        "squared_sums": np.array([float(sub.squared_sum_) for sub in subclusters]),
-        "squared_norms": np.array([float(sub.sq_norm_) for sub in subclusters]),
-        "node_norms": np.array([x for node in nodes for x in node.init_sq_norm_[: len(node.subclusters_)]], np.float64),
-        "centers": np.asarray(model.subcluster_centers_, np.float64),
-    }
+        node_centroids=[row for node in nodes for row in node.init_centroids_[: len(node.subclusters_)]],
+        node_norms=[x for node in nodes for x in node.init_sq_norm_[: len(node.subclusters_)]],
+        centers=model.subcluster_centers_,
+        **{name: [getattr(sub, attribute) for sub in subclusters] for name, attribute in OF_SUBCLUSTERS.items()},
+    )
+    return MODEL_FIELDS.take(held)
 
 
 def birch_from_state(state: Any) -> sklearn.cluster.Birch:
-    threshold, branching = scalar(state, "threshold", float), scalar(state, "branching_factor", int)
-    width = scalar(state, "n_features", int)
-    sizes, children = array(state, "sizes", "<i8", 1), array(state, "children", "<i8", 1)
-    rows = {name: array(state, name, "<f8", 2) for name in ("sums", "centroids", "node_centroids", "centers")}
-    counts, leaves = array(state, "counts", "<i8", 1), array(state, "leaves", "<i8", 1)
-    is_leaf = array(state, "is_leaf", "|u1", 1)
-    numbers = {name: array(state, name, "<f8", 1) for name in ("squared_sums", "squared_norms", "node_norms")}
-    n = len(children)
-    is_whole = all(len(each) == n for each in (counts, *numbers.values(), *list(rows.values())[:3]))
-    if not is_whole or any(each.shape[1] != width for each in rows.values()) or not 2 <= branching <= 2**20:
+    """Return the model of a state, or raise an error if its nodes do not make a tree."""
+    held = SimpleNamespace(**MODEL_FIELDS.read(state))
+    width, branching = held.n_features, held.branching_factor
+    matrices = [held.sums, held.centroids, held.node_centroids]
+    vectors = [held.counts, held.squared_sums, held.squared_norms, held.node_norms]
+    is_whole = all(len(each) == len(held.children) for each in (*vectors, *matrices))
+    is_wide = all(each.shape[1] == width for each in (*matrices, held.centers))
+    if not is_whole or not is_wide or not 2 <= branching <= 2**20:
         raise SavedModelError("the nodes of BIRCH's tree do not fit together")
-    if 8 * len(sizes) * (branching + 1) * (width + 1) > (available_memory() or USUAL_MEMORY):
-        raise SavedModelError(f"there is no memory for {len(sizes)} nodes of {branching} subclusters")
-    _check_nodes(sizes, children, is_leaf, leaves, branching)
-    nodes = [
-        _CFNode(threshold=threshold, branching_factor=branching, is_leaf=bool(leaf), n_features=width, dtype=np.float64)
-        for leaf in is_leaf
-    ]
+    if 8 * len(held.sizes) * (branching + 1) * (width + 1) > (available_memory() or USUAL_MEMORY):
+        raise SavedModelError(f"there is no memory for {len(held.sizes)} nodes of {branching} subclusters")
+    _check_nodes(held.sizes, held.children, held.is_leaf, held.leaves, branching)
+    model = _new_model(held.threshold, branching)
+    nodes = [_new_node(model, bool(leaf), width) for leaf in held.is_leaf]
     at = 0
-    for node, size in zip(nodes, sizes.tolist(), strict=True):
-        part = slice(at, at + size)
-        node.init_centroids_[:size], node.init_sq_norm_[:size] = (
-            rows["node_centroids"][part],
-            numbers["node_norms"][part],
-        )
+    for node, size in zip(nodes, held.sizes.tolist(), strict=True):
+        node.init_centroids_[:size] = held.node_centroids[at : at + size]
+        node.init_sq_norm_[:size] = held.node_norms[at : at + size]
         node.centroids_, node.squared_norm_ = node.init_centroids_[:size], node.init_sq_norm_[:size]
         for i in range(at, at + size):
             sub = _CFSubcluster()
-            sub.n_samples_, sub.linear_sum_ = int(counts[i]), rows["sums"][i].copy()
-            sub.centroid_ = rows["centroids"][i].copy()
-            sub.squared_sum_, sub.sq_norm_ = numbers["squared_sums"][i], numbers["squared_norms"][i]
-            sub.child_ = None if children[i] == NONE else nodes[children[i]]
+            for name, attribute in OF_SUBCLUSTERS.items():
+                setattr(sub, attribute, getattr(held, name)[i].copy())
+            sub.child_ = None if held.children[i] == NONE else nodes[held.children[i]]
             node.subclusters_.append(sub)
         at += size
-    model = sklearn.cluster.Birch(
-        threshold=threshold, branching_factor=branching, n_clusters=None, compute_labels=False
-    )
     model.root_, model.n_features_in_ = nodes[0], width
-    model.dummy_leaf_ = _CFNode(
-        threshold=threshold, branching_factor=branching, is_leaf=True, n_features=width, dtype=np.float64
-    )
-    before = model.dummy_leaf_
-    for i in leaves.tolist():
+    model.dummy_leaf_ = before = _new_node(model, True, width)
+    for i in held.leaves.tolist():
         before.next_leaf_, nodes[i].prev_leaf_, before = nodes[i], before, nodes[i]
-    model.subcluster_centers_ = rows["centers"]
-    model._n_features_out = len(rows["centers"])
-    model._subcluster_norms = np.einsum("ij,ij->i", rows["centers"], rows["centers"])
-    model.subcluster_labels_ = np.arange(len(rows["centers"]))
+    model.subcluster_centers_ = held.centers
+    model._n_features_out = len(held.centers)
+    model._subcluster_norms = np.einsum("ij,ij->i", held.centers, held.centers)
+    model.subcluster_labels_ = np.arange(len(held.centers))
     return model
+
+
+def _new_model(radius: float, branching_factor: int) -> sklearn.cluster.Birch:
+    return sklearn.cluster.Birch(
+        threshold=radius, branching_factor=branching_factor, n_clusters=None, compute_labels=False
+    )
+
+
+def _new_node(model: sklearn.cluster.Birch, is_leaf: bool, n_features: int) -> Any:
+    return _CFNode(
+        threshold=model.threshold,
+        branching_factor=model.branching_factor,
+        is_leaf=is_leaf,
+        n_features=n_features,
+        dtype=np.float64,
+    )
 
 
 def _check_nodes(sizes: Any, children: Any, is_leaf: Any, leaves: Any, branching: int) -> None:
@@ -201,9 +223,7 @@ class BirchBuilder:
                 piece = piece - self._origin
             if self._model is None:
                 radius = _estimated_radius(piece) if self._radius == "auto" else float(self._radius)
-                self._model = sklearn.cluster.Birch(
-                    threshold=radius, branching_factor=self._branching_factor, n_clusters=None, compute_labels=False
-                )
+                self._model = _new_model(radius, self._branching_factor)
             with uninterrupted():
                 self._model.partial_fit(piece)
                 self._pieces.append(piece.astype(np.float32))
@@ -241,7 +261,8 @@ class Top(NamedTuple):
 def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -> Tree:
     """Return a fitted BIRCH as a binary tree: points descend to the nearest mean, and those of a node are joined."""
     nodes, members, parts = [model.root_], [np.arange(len(points))], []
-    for node, inside in _growing(nodes, members):
+    # Both lists grow on the way.
+    for node, inside in zip(nodes, members, strict=True):
         closest = pairwise_distances_argmin(points[inside], node.centroids_)
         here: list[npt.NDArray[np.int64] | int] = []
         for i, sub in enumerate(node.subclusters_):
@@ -265,14 +286,6 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
         ]
         tops[i] = merges.join(found)
     return Tree.from_merges(np.array(merges.pairs, np.int64).reshape(-1, 2), -np.array(merges.heights), 0.0)
-
-
-def _growing(nodes: list[Any], members: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield pairs from two lists that grow during the iteration."""
-    i = 0
-    while i < len(nodes):
-        yield nodes[i], members[i]
-        i += 1
 
 
 class MergeList:

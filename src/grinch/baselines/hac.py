@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class HACBuilder:
 
     With ``as_roots``, scores under Ward's formula become scipy's distances.
     """
+
+    WAYS: ClassVar[tuple[str, ...]] = (SCIPY, BEST_FIRST, CHAIN)
 
     def __init__(self, way: str, linkage: Any, metric: str = "", as_roots: bool = False):
         self._way, self._linkage, self._metric = way, linkage, metric
@@ -61,7 +63,7 @@ class HACBuilder:
 
     def validate(self) -> None:
         """Refuse a state whose tree is not one of its points."""
-        require(self._way in (SCIPY, BEST_FIRST, CHAIN), "there is no such way to build a tree")
+        require(self._way in self.WAYS, "there is no such way to build a tree")
         n = sum(map(count_rows, self._rows))
         require((self._tree is None) == (n == 0), "there are points without a tree")
         if self._tree is not None:

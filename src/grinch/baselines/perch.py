@@ -12,7 +12,16 @@ from grinch._checks import count_rows
 from grinch._compile import entry
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Ids, Vectors32, as_id
-from grinch.baselines.perch_moves import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes, PerchRules, insert
+from grinch.baselines.perch_moves import (
+    BALANCE_ROTATIONS,
+    COLLAPSES,
+    N_ENDS,
+    ROTATIONS,
+    Boxes,
+    PerchRules,
+    insert,
+    note_pair,
+)
 from grinch.linkage.named import linkage_of
 from grinch.neighbors.exact import ExactSearch, Neighbors, batches
 from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
@@ -20,13 +29,12 @@ from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 from grinch.tree.checks import links_from_state, links_to_state, validate_links
-from grinch.tree.links import NO_LIMIT, SIZE, Links, new_links
+from grinch.tree.links import NO_LIMIT, PARENT, SIZE, Links, new_links
 
 RULES = Fields(balance=bool, max_leaves=int, beam_width=int)
 BOXES = Fields(
     low=("<f4", 2),
     high=("<f4", 2),
-    witness=("<i4", 1),
     collapsed=("|u1", 1),
     ends=("<i4", 1),
     place=("<i4", 1),
@@ -62,11 +70,12 @@ class PerchBuilder:
             points=self.summaries.arrays.means,
             low=np.zeros((0, n_features), np.float32),
             high=np.zeros((0, n_features), np.float32),
-            witness=np.zeros(0, np.int32),
             collapsed=np.zeros(0, np.uint8),
             ends=np.zeros(0, np.int32),
             place=np.zeros(0, np.int32),
-            sample=np.zeros((3, exact_leaves), np.int32),
+            pairs=np.zeros(0, np.int32),
+            pair_place=np.zeros(0, np.int32),
+            sample=np.zeros((1, exact_leaves), np.int32),
             beam=np.zeros(2 * width, np.int32),
             gaps=np.zeros(2 * width),
             counts=np.zeros(4, np.int64),
@@ -93,7 +102,9 @@ class PerchBuilder:
         builder.summaries = VectorSummaries.from_state(item(state, "summaries"), linkage)
         builder.links = links_from_state(item(state, "links"))
         builder._search = ExactSearch.from_state(item(state, "search"), builder.summaries)
-        builder.boxes = Boxes(points=builder.summaries.arrays.means, **BOXES.read(item(state, "boxes")))
+        pairs: dict[str, Any] = {name: np.zeros(0, np.int32) for name in ("pairs", "pair_place")}
+        boxes = BOXES.read(item(state, "boxes"))
+        builder.boxes = Boxes(points=builder.summaries.arrays.means, **boxes, **pairs)
         return builder
 
     def validate(self) -> None:
@@ -108,11 +119,9 @@ class PerchBuilder:
         require(rules.max_leaves >= 0 and 0 <= rules.beam_width <= MANY, "rules are none")
         require(boxes.low.shape == boxes.high.shape == (capacity, width), "nodes have no boxes")
         require(np.isfinite(boxes.low).all() and np.isfinite(boxes.high).all(), "a box is not finite")
-        require(boxes.witness.shape == boxes.collapsed.shape == (capacity,), "nodes have no witnesses")
-        # A collapsed node counts as a leaf.
-        require(are_within(boxes.witness, 0, max(2 * capacity, 1)), "a witness is none of the nodes")
+        require(boxes.collapsed.shape == (capacity,), "nodes are neither collapsed nor not")
         require(are_within(boxes.collapsed, 0, 2), "nodes are neither collapsed nor not")
-        require(len(boxes.sample) == 3 and 1 <= boxes.sample.shape[1] <= MANY, "there is no room for a sample")
+        require(len(boxes.sample) >= 1 and 1 <= boxes.sample.shape[1] <= MANY, "there is no room for a sample")
         require(len(boxes.beam) == len(boxes.gaps) == 2 * max(rules.beam_width, 1), "there is no room for the search")
         require(boxes.counts.shape == (4,), "the counters are others")
         n_ends = int(boxes.counts[N_ENDS])
@@ -162,7 +171,7 @@ class PerchBuilder:
             self.boxes = self.boxes._replace(points=self.summaries.arrays.means)
             self._search.rewritten()
             self.links = new_links(0, self._size_limit).resized(self.summaries.capacity)
-            for name in ("low", "high", "witness", "collapsed", "ends", "place", "counts"):
+            for name in ("low", "high", "collapsed", "ends", "place", "pairs", "pair_place", "counts"):
                 getattr(self.boxes, name)[...] = 0
             self._insert_written(0, n)
 
@@ -206,9 +215,10 @@ class PerchBuilder:
         b = self.boxes
         self.boxes = b._replace(
             points=self.summaries.arrays.means,
-            **{name: longer(getattr(b, name), capacity) for name in ("low", "high", "witness", "collapsed")},
+            **{name: longer(getattr(b, name), capacity) for name in ("low", "high", "collapsed")},
             **{name: getattr(b, name).copy() for name in ("sample", "beam", "gaps", "counts")},
         )
+        self._find_pairs()
 
     def _move_ends(self, shift: int) -> None:
         """Collapsed nodes are internal nodes, which have new ids when there is room for more leaves."""
@@ -220,3 +230,13 @@ class PerchBuilder:
         place = np.zeros(2 * (old + shift), np.int32)
         place[ends[:n]] = np.arange(n)
         self.boxes = self.boxes._replace(ends=ends, place=place)
+
+    def _find_pairs(self) -> None:
+        """Fill the heap of pairs, which no file has: the tree has them all."""
+        has_limit, ends = self.rules.max_leaves > 0, self.boxes.ends[: self.boxes.counts[N_ENDS]]
+        self.boxes = self.boxes._replace(
+            pairs=np.zeros(len(self.boxes.ends) if has_limit else 0, np.int32),
+            pair_place=np.zeros(self.summaries.capacity if has_limit else 0, np.int32),
+        )
+        for p in self.links.table[ends, PARENT].tolist():
+            note_pair(self.links, self.boxes, p)

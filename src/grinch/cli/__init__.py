@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch.cli import bench, cluster, clusters, compare, cuts, points, serve, store, warmup
+from grinch.cli import bench, cluster, clusters, compare, coref, cuts, points, serve, store, warmup
 from grinch.cli.app import app, run_app
-from grinch.resolve.authors.commands import app as coref
 
 # In the order in which a newcomer needs them.
 for command in (
@@ -20,7 +19,7 @@ PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options":
 for passed_on in (bench.bench, bench.report):
     app.command(context_settings=PASSED_ON)(passed_on)
 app.add_typer(store.upkeep, name="store", short_help="Check, copy, export and rebuild a store.")
-app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
+app.add_typer(coref.app, name="coref", short_help="Find which records are of the same author.")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,8 +55,8 @@ def new_app(help: str) -> typer.Typer:
 
 app = new_app("""Incremental hierarchical clustering under any linkage function.
 
-Points are inserted one by one into a binary cluster tree that is repaired as they arrive. The tree can then be cut
-into flat clusters, at a number of clusters or at a score.
+Points are inserted one by one into a binary cluster tree that is repaired as they arrive. The tree can be cut into flat
+clusters automatically, into a number of clusters, or at a score.
 
 \b
 Try it:
@@ -119,13 +119,10 @@ def print_table(
     Console(highlight=False, width=screen_width() or 10_000).print(table)
 
 
-def count_of(n: int, what: str) -> str:
-    """Return a count with its noun.
-
-    >>> count_of(1, "point"), count_of(2000, "point")
-    ('1 point', '2,000 points')
-    """
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
+def print_facts(facts: Mapping[str, str], width: int = 17) -> None:
+    """Print a line for each fact, with its name in front, in a column of this width."""
+    for name, fact in facts.items():
+        say(f"{name:{width}} {fact}", "  ", " " * (width + 1))
 
 
 def size_of(count: float) -> str:

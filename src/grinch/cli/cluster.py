@@ -16,7 +16,7 @@ from grinch.cli import options
 from grinch.cli.app import console, make_folder, say
 from grinch.cli.options import cut_settings
 from grinch.cli.points import check_different
-from grinch.cli.results import print_branches, print_results, write_results
+from grinch.cli.results import Results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
 from grinch.cli.texts import Input, TextOptions, are_wordless, metric_of_texts, named_branches, read_input
 from grinch.cuts import Choice
@@ -112,7 +112,7 @@ def cluster(
     memory: options.Memory = None,
     work: options.Work = None,
 ) -> None:
-    """Cluster the points of FILE. The tree, the clusters and pictures are written.
+    """Cluster the points of FILE. The results are a tree, clusters and pictures.
 
     Into the folder of --out go the tree (tree.nwk in Newick, linkage.npy for scipy, tree.tsv as node, parent, label),
     the flat clusters (clusters.csv), those of every layer (layers.csv), pictures of the tree with these clusters
@@ -181,9 +181,9 @@ def _fit_and_write(method: str, model: TreeClusterer, given: Input, passes: int,
         flat = np.where(are_wordless(points.vectors), -1, flat)
         branches = named_branches(model.tree_, flat, points, given.made_by)
         given.made_by.save(out / TEXT_FILE)
-    print_results(method, model, flat, points, seconds)
-    print_branches(branches or [])
-    write_results(model, flat, points, seconds, out, picture, branches)
+    results = Results.of(model, points, seconds, flat, branches=branches)
+    results.print(method)
+    results.write(out, picture)
 
 
 def _first(points: Points, n: int) -> Points:
@@ -215,7 +215,9 @@ def fit_points(model: TreeClusterer, points: Points, passes: int = 0) -> float:
             if model.shuffle:
                 console.print("\n[yellow]Interrupted: with --shuffle nothing is written.[/yellow]")
             raise
-        console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
+        console.print(
+            f"\n[yellow]Interrupted: continuing with the {model.n_leaves_:,} points inserted so far.[/yellow]"
+        )
     return time.perf_counter() - start
 
 
@@ -226,10 +228,10 @@ def demo(
 ) -> None:
     """Cluster digits, or docstrings (--text), to try it out.
 
-    The handwritten digits that come with scikit-learn are clustered, and by HAC for comparison.
+    Clusters the handwritten digits that come with scikit-learn, also by HAC for comparison.
 
-    With --text, the docstrings of NumPy, SciPy, scikit-learn, Matplotlib, pandas and networkx (of those that are
-    installed) are clustered, some 8,000 texts, and branches are named by keywords.
+    With --text, clusters the docstrings of those of NumPy, SciPy, scikit-learn, Matplotlib, pandas and networkx that
+    are installed, some 8,000 texts, and names branches by keywords.
     """
     make_folder(out)
     if text:
@@ -261,8 +263,9 @@ def _digits(out: Path, seed: int) -> None:
         "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
-    print_results("grinch", model, model.labels_, points, seconds, others)
-    write_results(model, model.labels_, points, seconds, out, picture=True)
+    results = Results.of(model, points, seconds)
+    results.print(others=others)
+    results.write(out, picture=True)
 
 
 def _docstrings(out: Path, seed: int) -> None:

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from grinch.cli.app import count_of, print_table, say
+from grinch.cli.app import print_table, say
 from grinch.cli.options import StoreCut, StorePath
 from grinch.cli.store import open_existing
 from grinch.io.read import FileError
-from grinch.io.write import harmless
-from grinch.store.change_summary import ChangeSummary, summarize_changes
+from grinch.io.write import write_table
+from grinch.plots.style import counted
+from grinch.store.digest import shortened, text_of
 
 N_EXEMPLARS = 3
-# Characters that are shown of a name, of the text of a point in a table, and in a sentence.
-MAX_NAME, MAX_TEXT, MAX_IN_SENTENCE = 30, 40, 28
-# From what a reader must know to what happens every day.
-KINDS = ("dissolved", "merged", "split", "born", "renamed", "grew", "shrank", "moved")
-VERBS = {"grew": "grew", "shrank": "shrank", "renamed": "got a name", "moved": "exchanged points"}
-# Changes of fewer points than this come last: among texts, there are many clusters of one or two.
-FEW_POINTS = 3
+# Characters that are shown of a name, and of the text of a point.
+MAX_NAME, MAX_TEXT = 30, 40
 AGO = re.compile(r"(\d+)\s*(minute|hour|day|week)s?(\s+ago)?")
 SINCE = 'a version (3), a date (2026-11-15, or "2026-11-15 08:30"), today, yesterday, or as in "1 day" and "2 hours"'
 
@@ -43,19 +36,19 @@ def clusters(
 ) -> None:
     """List the clusters of STORE, the largest first.
 
-    Shown are the id, the name, the size, the version that a cluster was born in, and some of its points.
+    For each cluster: its id, name and size, the version in which it was born, and some of its points.
 
-    The id of a cluster stays with it as the store grows; so does its name (grinch label). Points are shown by the text
-    that was kept with them (grinch add --payload), or by their ids.
+    A cluster keeps its id and its name (grinch label) as the store grows. Points are shown by the text that is kept
+    with them (grinch add --payload), or by their ids.
     """
     with open_existing(store, readonly=True) as opened:
         found, names = opened.clusters(cut), opened.names(cut)
-        history, about = opened.changes(since=0, cut=cut), opened.cuts()[cut]
+        history = opened.changes(since=0, cut=cut)
         version, n = opened.version, len(opened)
         ordered = sorted(found, key=lambda cluster: (-len(found[cluster]), cluster))
         shown = ordered[:top]
         examples = _examples(opened, found, shown, history, show)
-    title = f"{count_of(n, 'point')} in {count_of(len(ordered), 'cluster')}, version {version}"
+    title = f"{counted(n, 'point')} in {counted(len(ordered), 'cluster')}, version {version}"
     say(title if len(shown) == len(ordered) else f"{title}; the {len(shown):,} largest:")
     if not shown:
         return
@@ -75,12 +68,6 @@ def clusters(
     say("")
     rows = zip(*columns.values(), strict=True)
     print_table(list(columns), rows, left=["name", "for example"], last="for example")
-    if about["is_recut_advised"]:
-        say("")
-        say(
-            f"{count_of(about['points_changed'], 'point')} came or went since these clusters were chosen. To choose"
-            f" them again: grinch recut {store}{cut_option(cut)}"
-        )
 
 
 def cut_option(cut: str) -> str:
@@ -106,30 +93,6 @@ def _examples(
     }
 
 
-def text_of(payload: Any, field: str | None = None) -> str | None:
-    """Return what a payload says in a line: a text, a field of it, or the first of its fields that is a text.
-
-    >>> text_of({"year": 2026, "title": "News", "text": "..."}), text_of({"year": 2026}, "year"), text_of(None)
-    ('News', '2026', None)
-    """
-    if isinstance(payload, dict):
-        if field is not None:
-            return None if payload.get(field) is None else str(payload[field])
-        return next((value for value in payload.values() if isinstance(value, str) and value.strip()), None)
-    return payload if isinstance(payload, str) and payload.strip() else None
-
-
-def shortened(value: object, longest: int) -> str:
-    """Return a value in one line of at most ``longest`` characters."""
-    text = one_line(value)
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
-
-
-def one_line(value: object) -> str:
-    """Return an id or a name in one line."""
-    return " ".join(str(value).split())
-
-
 def changes(
     store: StorePath,
     since: Annotated[
@@ -141,36 +104,33 @@ def changes(
     ] = "0",
     each: Annotated[bool, Option("--each", help="Version by version, instead of all in one.")] = False,
     cut: StoreCut = "default",
-    top: Annotated[int, Option(min=1, metavar="N", help="Changes to write out (with --each, per version).")] = 20,
+    top: Annotated[int, Option(min=1, metavar="N", help="Events to tell (with --each, per version).")] = 10,
     format: Annotated[Literal["text", "json", "csv"], Option(help="json and csv have all changes.")] = "text",
 ) -> None:
-    """Show what changed in the clusters of STORE.
+    """Show what became of the clusters of STORE, in sentences.
 
-    Clusters are born, grow, shrink, split, merge and dissolve. Those at the version of --since are compared with those
-    of now; what came and went in between is left out. With --each, the changes of every version are shown. Each batch
-    that was added or removed is a version. A date or a time stands for the last version before it.
-
-    Clusters with a name come first, and if one of them was dissolved, that is always shown. Changes of one or two
-    points come last.
+    The most important come first: new topics, topics that grew by half or more, splits and merges of large
+    ones, and topics that went; first of all those that have a name (grinch label). All others are counted.
+    Clusters at the version of --since are compared with those of now: what came and went in between is left
+    out. With --each, every version is told by itself. Each batch that was added or removed is a version. A date
+    or a time stands for the last version before it.
     """
     with open_existing(store, readonly=True) as opened:
         times, version = opened.times(), opened.version
         start = version_at(since, times, datetime.now())
-        found, names = opened.changes(since=start, cut=cut), opened.names(cut, gone=True)
-        net = summarize_changes(found)
-        if format == "text":
-            found, net = _with_texts(opened, found), net._replace(changes=_with_texts(opened, net.changes))
-    if format != "text":
-        _write(format, found if each else net.changes, None if each else net.before, names, start, version, cut)
-    elif not found:
-        say(f"No cluster changed after version {start}; the store is at version {version}")
-    elif each:
-        for number, group in groupby(found, key=lambda change: change.version):
-            say(f"Version {number}" + _time(times.get(number), ", {}"))
-            print_changes(summarize_changes(list(group)), names, top)
-            say("")
-    else:
-        _print_net(net, names, start, version, times, top)
+        if format != "text":
+            return _write(format, opened, each, start, cut)
+        spans = [(each_version - 1, each_version) for each_version in range(start + 1, version + 1)]
+        for first, last in spans if each else [(start, version)]:
+            digest = opened.digest(first, top, cut, until=last)
+            if each and not digest.events and not digest.rest:
+                continue
+            origin = f"From version {first}{_time(times.get(first), ' ({})')}" if first else "From the beginning"
+            title = f"Version {last}" if each else f"{origin} to version {last}"
+            came = f": {counted(digest.n_new, 'new point')}" if digest.n_new else ""
+            say(f"{title}{_time(times.get(last), ' ({})')}{came}")
+            for line in digest.lines():
+                say(line, "  ")
 
 
 def version_at(text: str, times: dict[int, float], now: datetime) -> int:
@@ -208,125 +168,26 @@ def _time(seconds: float | None, form: str) -> str:
 
 def print_kinds(opened: Any, store: Path, version: int, cut: str = "default") -> None:
     """Print what became of clusters since a version in one line, and how to see more."""
-    kinds = Counter(change.kind for change in summarize_changes(opened.changes(since=version, cut=cut)).changes)
-    if kinds:
-        say("Clusters: " + ", ".join(f"{kinds[kind]:,} {VERBS.get(kind, kind)}" for kind in KINDS if kinds[kind]))
+    if counts := opened.digest(version, 0, cut).counts:
+        say(f"Clusters: {counts}")
         say(f"See them with: grinch changes {store} --since {version}{cut_option(cut)}")
 
 
-def _print_net(
-    net: ChangeSummary, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int
-) -> None:
-    since = f"version {start}{_time(times.get(start), ' ({})')}" if start else "the beginning"
-    say(f"From {since} to version {version}{_time(times.get(version), ' ({})')}")
-    print_changes(net, names, top)
-    if net.passing:
-        was = "was" if net.passing == 1 else "were"
-        say(f"{count_of(net.passing, 'cluster')} {was} born and dissolved in between", "  ")
-    if not net.changes and not net.passing:
-        say("the clusters are the same", "  ")
-
-
-def print_changes(net: ChangeSummary, names: dict[int, str], top: int) -> None:
-    """Print the ``top`` changes, those of named clusters first, and count the others."""
-
-    def rank(change: Any) -> tuple[bool, bool, int, int, int]:
-        is_named = _is_named(change, names)
-        is_small = not is_named and change.count < FEW_POINTS
-        return (not is_named, is_small, KINDS.index(change.kind), -change.count, change.cluster)
-
-    ordered = sorted(net.changes, key=rank)
-    shown = [c for i, c in enumerate(ordered) if i < top or (_is_named(c, names) and c.kind in ("dissolved", "merged"))]
-    for change in shown:
-        say(sentence(change, names, net), "  ")
-    left = ordered[len(shown) :]
-    for kind in KINDS:
-        same = [change for change in left if change.kind == kind]
-        if same:
-            by = f" by {sum(change.count for change in same):,} in all" if kind in ("grew", "shrank") else ""
-            were = VERBS.get(kind, f"{'was' if len(same) == 1 else 'were'} {kind}")
-            more = "more cluster" if any(change.kind == kind for change in shown) else "cluster"
-            say(f"… and {count_of(len(same), more)} {were}{by}", "  ")
-
-
-def _is_named(change: Any, names: Mapping[int, str]) -> bool:
-    return change.cluster in names or (change.kind == "merged" and any(other in names for other in change.others))
-
-
-def sentence(change: Any, names: Mapping[int, str], net: ChangeSummary) -> str:
-    """Return what became of a cluster, in a sentence."""
-    sizes, before = net.sizes, net.before
-
-    def called(cluster: int) -> str:
-        return f"{cluster} {one_line(names[cluster])!r}" if cluster in names else str(cluster)
-
-    def sized(cluster: int) -> str:
-        return f"{called(cluster)} ({count_of(sizes[cluster], 'point')})" if cluster in sizes else called(cluster)
-
-    me, who, others = change.cluster, f"cluster {called(change.cluster)}", [called(other) for other in change.others]
-    where = f"cluster{'s' * (len(others) > 1)} {_listed(others)}"
-    few = [shortened(each, MAX_IN_SENTENCE) for each in change.exemplars[:N_EXEMPLARS]]
-    some = f" ({' · '.join(few)}{' · …' * (change.size > len(few))})" if few else ""
-    match change.kind:
-        case "born":
-            return f"{who} was born with {count_of(change.size, 'point')}" + (f" of {where}" if others else "") + some
-        case "grew" | "shrank":
-            return f"{who} {change.kind} by {change.count:,} to {change.size:,}"
-        case "moved":
-            return f"{who} has {count_of(change.size, 'point')} as before, {change.count:,} of them others"
-        case "split":
-            had = f" ({count_of(before[me], 'point')} then)" if me in before else ""
-            return f"{who}{had} was split into {_listed([sized(each) for each in (me, *change.others)])}"
-        case "merged":
-            return f"clusters {_listed([called(me), *others] if me in before else others)} were merged into {sized(me)}"
-        case "dissolved":
-            its = f"its {count_of(change.count, 'point')}"
-            return f"{who} was dissolved: {its} went to {where}" if others else f"{who} was dissolved with {its}"
-        case "renamed":
-            return f"cluster {me} was named {one_line(names[me])!r}" if me in names else f"cluster {me} lost its name"
-    return f"{who}: {change.kind}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _with_texts(opened: Any, found: Sequence[Any]) -> list[Any]:
-    """Return changes with the exemplars of new clusters as texts, where the points have any."""
-    ids = list(
-        dict.fromkeys(one for change in found if change.kind == "born" for one in change.exemplars[:N_EXEMPLARS])
-    )
-    texts = dict(zip(ids, map(text_of, opened.payload(ids)), strict=True)) if ids else {}
-    return [
-        replace(change, exemplars=tuple(texts.get(one) or one for one in change.exemplars[:N_EXEMPLARS]))
-        if change.kind == "born"
-        else change
-        for change in found
-    ]
-
-
-def _write(
-    format: str,
-    found: Sequence[Any],
-    before: Mapping[int, int] | None,
-    names: Mapping[int, str],
-    start: int,
-    version: int,
-    cut: str,
-) -> None:
-    """Write all changes for programs; ``before`` is None for those of every version."""
-    first, middle = ([], ["size_before"]) if before is not None else (["version"], [])
+def _write(format: str, opened: Any, each: bool, start: int, cut: str) -> None:
+    """Write all changes for programs: those of every version, or net of what came and went in between."""
+    net, names = opened.net_changes(start, cut), opened.names(cut, gone=True)
+    first, middle = (["version"], []) if each else ([], ["size_before"])
     columns = [*first, "kind", "cluster", "name", "others", *middle, "size", "count", "exemplars"]
     rows = []
-    for change in found:
-        sizes = {"size_before": (before or {}).get(change.cluster, 0)}
-        known = {**asdict(change), "name": names.get(change.cluster), **sizes}
+    for change in opened.changes(start, cut) if each else net.changes:
+        points = opened.points_at(change.exemplars) if not each else ()
+        exemplars = change.exemplars if each else tuple(name for name, _ in points if name is not None)
+        known = {**asdict(change), "name": names.get(change.cluster), "exemplars": exemplars}
+        known["size_before"] = net.before.get(change.cluster, 0)
         rows.append({column: known[column] for column in columns})
     if format == "json":
-        json.dump({"since": start, "version": version, "cut": cut, "changes": rows}, sys.stdout, indent=1)
+        json.dump({"since": start, "version": opened.version, "cut": cut, "changes": rows}, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(harmless(json.dumps(cell) if isinstance(cell, tuple) else cell for cell in row.values()))
+    cells = ((json.dumps(cell) if isinstance(cell, tuple) else cell for cell in row.values()) for row in rows)
+    write_table(sys.stdout, columns, cells)

@@ -12,17 +12,17 @@ from typer import Option
 
 from grinch.cli import options
 from grinch.cli.app import console, make_folder, print_table, title_of
+from grinch.cli.results import save_picture
 from grinch.compare.methods import MEASURES, Row, write_csv
 from grinch.compare.methods import compare as compare_methods
 from grinch.estimators.registry import SYSTEMS
 from grinch.hints.suggest import suggest_linkage
 from grinch.io.read import Points, read_points
-from grinch.io.write import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
+DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch,scc"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}
 # How the figures of each measure are written, and what they are multiplied by.
 FORMATS = {
@@ -45,9 +45,9 @@ def hint(
 ) -> None:
     """Suggest a linkage for the points of FILE, without labels.
 
-    Each linkage clusters a sample of the points in several orders. Suggested is the one that keeps neighbours together
-    in the smallest groups (cost: their share of the points); agreement is how often trees of two orders agree which two
-    of three points belong together.
+    Clusters a sample of the points by each linkage, in several orders, and suggests the linkage that keeps neighbours
+    together in the smallest groups (cost: their share of the points). Agreement is how often the trees of two orders
+    agree on which two of three points belong together.
     """
     points = read_points(file, label, id, drop or ())
     found = suggest_linkage(points.vectors, n_orders=orders, sample=sample, random_state=seed)
@@ -93,11 +93,11 @@ def compare(
     """Compare several methods on the points of FILE.
 
     Each is run on shuffled orders of the points. Purity is dendrogram purity; best F1 is the pairwise F1 of the best
-    flat clusters in the tree (given the labels); memory is what the fit needed beyond the points; depth is that of the
-    deepest leaf. Compiling is not counted. Points without a label count as classes of their own.
+    flat clusters in the tree, given the labels; memory is that of the fit beyond the points; depth is that of the
+    deepest leaf. Compilation is not counted. Points without a label count as classes of their own.
 
-    A method that fails, or does not fit in memory or time, is reported as such, and the others go on. Into the folder
-    of --out go compare.csv and compare.png.
+    A method that fails, or exceeds the limits of memory or time, is reported, and the others continue. compare.csv and
+    compare.png are written to the folder of --out.
     """
     points = read_points(file, label, id, drop or ())
     make_folder(out)
@@ -151,23 +151,18 @@ def _cell(row: Row, measure: str) -> str:
 
 def _draw(rows: list[Row], path: Path, title: str) -> bool:
     """Draw a panel for each measure, and return whether there was one."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     measures = [m for m in ("purity", "f1", "seconds", "memory") if any(row.figures.get(m) for row in rows)]
     drawn = [{"method": row.method, **{m: _values(row, m) for m in measures}} for row in rows]
     panels = [Panel("", drawn, measure, LONG_NAMES[measure], is_share=False) for measure in measures]
-    size = (7.0, 1.1 + 0.36 * len(rows))
-    figure = draw_panels(panels, min(2, len(panels)), size, highlight=("grinch",))
-    if figure is None:
-        return False
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left", parse_math=False)
-    with replacing(path, "wb") as out:
-        figure.savefig(out, dpi=130, format="png")
-    plt.close(figure)
-    return True
+
+    def draw() -> None:
+        figure = draw_panels(panels, min(2, len(panels)), (7.0, 1.1 + 0.36 * len(rows)), highlight=("grinch",))
+        assert figure is not None
+        figure.suptitle(title, fontsize=12, x=0.01, ha="left", parse_math=False)
+
+    if panels:
+        save_picture(path, draw)
+    return bool(panels)
 
 
 def _values(row: Row, measure: str) -> list[float] | str:

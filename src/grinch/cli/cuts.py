@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from grinch.cli.app import count_of, print_table, say
-from grinch.cli.clusters import cut_option, print_kinds
+from grinch.cli.app import print_table, say
+from grinch.cli.clusters import print_kinds
 from grinch.cli.options import LAYER_HELP, StoreCut, StorePath, cut_settings
 from grinch.cli.store import open_existing
 from grinch.io.read import FileError
+from grinch.plots.style import counted
 
 
 def label(
@@ -40,8 +41,8 @@ def label(
 def recut(store: StorePath, cut: StoreCut = "default") -> None:
     """Choose the clusters of an automatic cut again.
 
-    They are chosen by all points in STORE. Between two recuts, clusters change only where points come and go. Clusters
-    that are still the same keep their ids and names.
+    They are chosen by all points in STORE, which also happens by itself when a quarter of them came, left or moved. In
+    between, clusters change only where points come and go. Clusters that are still the same keep their ids and names.
     """
     with open_existing(store) as opened:
         about, version = opened.cuts().get(cut), opened.version
@@ -49,7 +50,7 @@ def recut(store: StorePath, cut: StoreCut = "default") -> None:
             raise FileError(f"--cut {cut} is not automatic, so it has nothing to choose; it is always up to date")
         opened.recut(cut)
         now = opened.cuts()[cut]["clusters"]
-        say(f"{count_of(now, 'cluster')}, {about['clusters']:,} before; version {opened.version}")
+        say(f"{counted(now, 'cluster')}, {about['clusters']:,} before; version {opened.version}")
         print_kinds(opened, store, version, cut)
 
 
@@ -64,7 +65,7 @@ def refine(
         version, began = opened.version, time.perf_counter()
         opened.refine(passes)
         seconds = time.perf_counter() - began
-        say(f"{count_of(len(opened), 'point')} refined in {seconds:.2f} s; version {opened.version}")
+        say(f"{counted(len(opened), 'point')} refined in {seconds:.2f} s; version {opened.version}")
         print_kinds(opened, store, version)
 
 
@@ -80,7 +81,7 @@ def cuts(
     layer: Annotated[str | None, Option("--layer", metavar="LAYER", help=f"With --add: {LAYER_HELP}")] = None,
     drop: Annotated[str | None, Option(metavar="NAME", help="Drop this cut.")] = None,
 ) -> None:
-    """List the cuts of STORE, add one, or drop one.
+    """List the cuts of STORE, add or drop one.
 
     A cut is a way to divide the tree into clusters, which are tracked from version to version.
 
@@ -97,15 +98,10 @@ def cuts(
         if add is not None:
             opened.add_cut(add, **how)
         found, version = opened.cuts(), opened.version
-    say(f"{count_of(len(found), 'cut')}, version {version}")
+    say(f"{counted(len(found), 'cut')}, version {version}")
     say("")
-    is_advised = any(about["is_recut_advised"] for about in found.values())
-    rows = []
-    for name, about in found.items():
-        advice = f"grinch recut {store}{cut_option(name)}" if about["is_recut_advised"] else ""
-        rows.append((name, _how(about), f"{about['clusters']:,}", *[advice] * is_advised))
-    headings = ("cut", "made", "clusters", *["advice"] * is_advised)
-    print_table(headings, rows, left=("cut", "made", "advice"), last="advice", wraps=True)
+    rows = [(name, _how(about), f"{about['clusters']:,}") for name, about in found.items()]
+    print_table(("cut", "made", "clusters"), rows, left=("cut", "made"))
 
 
 def _how(about: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress bar.")]
 
 # Stores.
 StorePath = Annotated[Path, Argument(metavar="STORE", help="The folder of the store.")]
-StoreCut = Annotated[str, Option("--cut", metavar="NAME", help="Which of the cuts of the store.")]
+StoreCut = Annotated[str, Option("--cut", metavar="NAME", help="The cut of the store.")]
 NewLinkage = Annotated[LinkageName | None, Option(metavar="NAME", help=f"For a new store: {LINKAGE_HELP}")]
 NewMetric = Annotated[str | None, Option(metavar="NAME", help="For a new store: see grinch cluster --help.")]
 NewClusters = Annotated[
@@ -78,9 +78,9 @@ Embed = Annotated[
 ]
 
 # Fields of the payload that the page shows.
-TextField = Annotated[str | None, Option(metavar="FIELD", help="Field that is shown and searched as text.")]
-LabelField = Annotated[str | None, Option(metavar="FIELD", help="Field with the true class of each point.")]
-ImageField = Annotated[str | None, Option(metavar="FIELD", help="Field with a URL, or a file below --images.")]
+TextField = Annotated[str | None, Option(metavar="FIELD", help="Field that is shown and searched as text; remembered.")]
+LabelField = Annotated[str | None, Option(metavar="FIELD", help="Field with the true class; remembered.")]
+ImageField = Annotated[str | None, Option(metavar="FIELD", help="Field with a URL, or a file of --images; remembered.")]
 ImageFolder = Annotated[
     Path | None, Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False)
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -23,7 +22,7 @@ from grinch import Grinch
 from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
 from grinch.cli import options
-from grinch.cli.app import console, count_of, say, title_of
+from grinch.cli.app import console, say, title_of
 from grinch.cli.clusters import print_kinds
 from grinch.cli.options import StorePath, cut_settings
 from grinch.cli.store import open_existing, open_or_create
@@ -32,7 +31,8 @@ from grinch.estimators.checks import check_ids, check_vectors
 from grinch.io.points import MOST_NAMES, STANDARD_INPUT, Asked, shown
 from grinch.io.read import FileError, Points
 from grinch.io.trees import write_clusters
-from grinch.io.write import harmless
+from grinch.io.write import write_table
+from grinch.plots.style import counted
 from grinch.progress import progress_bar
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.opening import is_store
@@ -83,13 +83,11 @@ def add(
 ) -> None:
     """Add the points of FILE to STORE, creating it if needed.
 
-    A batch is on disk when the progress bar counts it, and is there as a whole or not at all. Ctrl-C stops after the
-    current batch.
+    Batches are atomic, and on disk when the progress bar counts them. Ctrl-C stops after the current batch.
 
-    With --id, a point that is in the store already with the same row and payload is left alone: the same command can be
-    given again, and resumes where it was interrupted. An id that is there with another row or payload is an error; with
-    --update, the point gets the row and payload of FILE. Without --id, points are numbered, and a file that is added
-    twice is there twice.
+    With --id, points that are already in the store with the same row and payload are skipped, so the same command
+    resumes after an interruption. An existing id with another row or payload is an error; with --update, the point gets
+    the row and payload of FILE. Without --id, points are numbered, and a file that is added twice is inserted twice.
 
     The ids of a store are texts or whole numbers; those of later files are converted. Columns with names must be those
     of the first file, in the same order.
@@ -219,11 +217,11 @@ def json_value(value: Any) -> Any:
 def _report(opened: Any, store: Path, done: int, before: int, version: int, seconds: float, update: bool) -> None:
     added = len(opened) - before
     if opened.version == version:
-        say(f"Nothing changed: all {count_of(done, 'point')} were there already; version {version}")
+        say(f"Nothing changed: all {counted(done, 'point')} were there already; version {version}")
         return
     was = "was" if done - added == 1 else "were"
     there = f", {done - added:,} {was} there already{' (updated)' if update else ''}" if done > added else ""
-    say(f"{count_of(added, 'point')} added in {seconds:.2f} s{there}; {len(opened):,} in all, version {opened.version}")
+    say(f"{counted(added, 'point')} added in {seconds:.2f} s{there}; {len(opened):,} in all, version {opened.version}")
     print_kinds(opened, store, version)
 
 
@@ -253,12 +251,12 @@ def remove(
         seconds, removed = time.perf_counter() - began, before - len(opened)
         ignored = len(asked) - removed
         if opened.version == version:
-            what = count_of(ignored, "point")
+            what = counted(ignored, "point")
             why = f"none of {what} is in the store" if ignore_missing else f"{what} had been removed before"
             say(f"Nothing changed: {why}; version {version}")
             return
         missing = f" ({ignored:,} {'was' if ignored == 1 else 'were'} not there)" if ignored else ""
-        removed_in = f"{count_of(removed, 'point')} removed{missing} in {seconds:.2f} s"
+        removed_in = f"{counted(removed, 'point')} removed{missing} in {seconds:.2f} s"
         say(f"{removed_in}, {len(opened):,} left; version {opened.version}")
         print_kinds(opened, store, version)
 
@@ -293,8 +291,8 @@ def predict(
 ) -> None:
     """Print the clusters of STORE that points would join.
 
-    The output is CSV: id, cluster. Nothing is added. The cluster of a point that would join none is -1, also of a text
-    without a word that the store knows. Texts become rows as those of the store did.
+    The output is CSV: id, cluster. Nothing is added. A point that would join no cluster gets -1, and so does a text
+    without a word that the store knows. Texts are encoded as those of the store.
     """
     texts, is_text = TextOptions(text, embed=embed), is_of_texts(store)
     if texts.are_for(file) and not is_text:
@@ -311,11 +309,9 @@ def predict(
         found = np.where(are_wordless(points.vectors), -1, found)
     if out is not None:
         write_clusters(out, found, ids)
-        say(f"{title_of(file)}: {count_of(len(found), 'point')}, written to {out}")
+        say(f"{title_of(file)}: {counted(len(found), 'point')}, written to {out}")
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["id", "cluster"])
-    writer.writerows(harmless(row) for row in zip(ids, found.tolist(), strict=True))
+    write_table(sys.stdout, ["id", "cluster"], zip(ids, found.tolist(), strict=True))
 
 
 def as_kind(ids: Sequence[Any], kind: str | None, what: str = "--id") -> list[Any]:

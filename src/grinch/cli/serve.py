@@ -45,7 +45,7 @@ def explore(
     label: options.LabelField = None,
     image: options.ImageField = None,
     images: options.ImageFolder = None,
-    x: Annotated[str | None, Option(metavar="FIELD", help="Place on the map, with --y (default: PCA).")] = None,
+    x: Annotated[str | None, Option(metavar="FIELD", help="Place on the map, with --y (default: neighbours).")] = None,
     y: Annotated[str | None, Option(metavar="FIELD", help="Place on the map, with --x.")] = None,
 ) -> None:
     """View a store, a model or a tree in the browser.
@@ -54,7 +54,7 @@ def explore(
 
     For a model that grinch cluster wrote, the clusters.csv beside it describes the points, unless --table does.
 
-    Another process may add points to a store meanwhile: they appear. Names that are given to nodes stay.
+    Points that another process adds to a store appear. Names given to nodes are kept.
 
     \b
     For example:
@@ -185,10 +185,10 @@ def serve(
     """Serve a store, a model or a tree over HTTP.
 
     Requests insert, remove, update, predict, and read clusters and changes; the page of grinch explore is there, too.
-    What is acknowledged is on disk. Small inserts that arrive together are written together, and readers do not wait
-    for them. All routes are described at /openapi.json; in Python, grinch.connect(url) has the methods of a store.
+    Acknowledged changes are on disk. Small inserts that arrive together are written together, and readers do not wait
+    for them. /openapi.json describes all routes; in Python, grinch.connect(url) has the methods of a store.
 
-    It listens on this machine alone unless --host says otherwise; then a token is needed.
+    It listens on this machine only. Any other --host needs a token.
 
     \b
     For example:

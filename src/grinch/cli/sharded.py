@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,30 +19,17 @@ import numpy.typing as npt
 import scipy.sparse
 import typer
 
-import grinch
 from grinch._checks import available_memory
-from grinch.cli.app import console, count_of, make_folder, print_table, say, size_of, title_of
+from grinch.cli.app import console, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
-from grinch.cli.results import (
-    lists_of,
-    named_columns,
-    print_facts,
-    print_quality,
-    print_results,
-    print_written,
-    settings_of,
-    tree_facts,
-    write_results,
-    write_summary,
-)
+from grinch.cli.results import Results, lists_of, settings_of
 from grinch.errors import ShardError, missing_extra
 from grinch.io.inputs import SUFFIXES, found_paths, open_rows
 from grinch.io.parquet import choose_columns, open_parquet
 from grinch.io.points import Asked, FileError, blaming, check_names
 from grinch.io.read import Points, read_points
 from grinch.io.rows import Rows
-from grinch.io.trees import write_clusters, write_layers, write_scipy
-from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.plots.style import counted
 from grinch.running import Workers, import_distributed
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.estimator import BYTES_PER_POINT, TIMES_THE_VECTORS
@@ -281,8 +268,8 @@ def cluster_by_many(many: ManyWorkers, file: Path, asked: Asked, model: Any, out
     sharded = ShardedGrinch(n_shards=n_shards, folder=work, columns=found.columns, **settings)
     with _locked(work), _in_options(), _resumable(work):
         say(found.describe(file))
-        who = f"The workers of {many.dask}" if many.dask else f"{count_of(many.workers or 0, 'worker')} on this machine"
-        say(f"{who}, {count_of(n_shards, 'shard')}. Finished stages are kept in {sharded.folder}/")
+        who = f"The workers of {many.dask}" if many.dask else f"{counted(many.workers or 0, 'worker')} on this machine"
+        say(f"{who}, {counted(n_shards, 'shard')}. Finished stages are kept in {sharded.folder}/")
         if needs_neighbors(sharded) and not found.makes_model() and not found.fits(CUT_BYTES_PER_POINT):
             say(
                 "note: clusters that are chosen automatically need the neighbours of all points in memory, and there is"
@@ -410,56 +397,36 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
         "moved": sharded.n_moved_,
         "stages": {name: asdict(stage) for name, stage in sharded.stages_.items()},
     }
+    points = Points(None, found.ids, found.labels, found.kept)
     if found.makes_model():
         console.print("\nputting the tree together, and choosing clusters …")
         start = time.perf_counter()
         model = sharded.to_grinch()
-        flat = model.labels_
+        assert len(model.labels_)
         seconds += time.perf_counter() - start
-        # Pictures show what is alike side by side.
-        points = Points(found.vectors() if picture else None, found.ids, found.labels, found.kept)
-        print_results("grinch", model, flat, points, seconds)
-        write_results(model, flat, points, seconds, out, picture, more=more)
+        if picture:  # pictures show what is alike side by side
+            points = points._replace(vectors=found.vectors())
+        results = Results.of(model, points, seconds, more=more)
+        results.print()
+        results.write(out, picture)
         return True
-    n, d = found.shape
-    facts = {
-        "version": grinch.__version__,
-        "points": n,
-        "features": d,
-        "seconds": round(seconds, 3),
-        "settings": {**settings_of(sharded), "folder": str(sharded.folder)},
-        **more,
-    }
+    settings = {**settings_of(sharded), "folder": str(sharded.folder)}
+    results = Results(shape=found.shape, seconds=seconds, settings=settings, points=points, more=more)
     if not found.fits(TREE_BYTES_PER_POINT):
-        write_summary(out, facts)
-        print_written(out, ["summary.json"])
+        results.write(out, picture=False)
         say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
         return False
     is_cut = not needs_neighbors(sharded) or found.fits(CUT_BYTES_PER_POINT)
-    cut = sharded.labels_ if is_cut else None
-    tree, written = sharded.tree_, ["linkage.npy"]
-    names, labels = lists_of(found.ids, found.labels)
-    print_facts(tree_facts(tree, cut, seconds))
-    write_scipy(tree, out / "linkage.npy")
-    if labels is not None:
-        print_quality("grinch", tree, cut, labels, seconds)
-        facts["dendrogram_purity"] = dendrogram_purity(tree, labels)
-    if cut is not None:
-        if "graph" in sharded.stages_:
-            write_layers(out / "layers.csv", sharded.layers_, names)
-            written.append("layers.csv")
-        write_clusters(out / "clusters.csv", cut, names, labels, named_columns(found.kept))
-        written.append("clusters.csv")
-        facts["clusters"] = int(cut.max()) + 1
-        if labels is not None:
-            facts["pairwise_f1"] = pairwise_f1(labels, cut)
-    write_summary(out, facts)
-    print_written(out, [*written, "summary.json"])
+    flat = sharded.labels_ if is_cut else None
+    layers = sharded.layers_ if is_cut and "graph" in sharded.stages_ else ()
+    results = replace(results, tree=sharded.tree_, flat=flat, layers=layers)
+    results.print()
+    results.write(out, picture=False)
     if not is_cut:
         say(
             "note: no clusters, for which the neighbours of all points must fit into memory; cut the tree with"
             " --clusters N or --threshold SCORE"
         )
-    why = "" if n <= MAX_FOR_MODEL else f" and, of more than {MAX_FOR_MODEL:,} points, long"
+    why = "" if found.shape[0] <= MAX_FOR_MODEL else f" and, of more than {MAX_FOR_MODEL:,} points, long"
     say(f"note: no model and pictures, which would take all points in memory{why}")
     return False

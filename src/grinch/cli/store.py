@@ -13,12 +13,13 @@ import typer
 from typer import Argument, Option
 
 import grinch
-from grinch.cli.app import console, count_of, make_folder, new_app, print_table, say, size_of
+from grinch.cli.app import console, make_folder, new_app, print_facts, print_table, say, size_of
 from grinch.cli.options import DtypeName, LinkageName, Out, StoreCut, StorePath
 from grinch.errors import SavedModelError
 from grinch.io.read import FileError
 from grinch.io.trees import write_clusters, write_clusters_parquet, write_newick, write_tree_parquet
 from grinch.legacy import convert as convert_old
+from grinch.plots.style import counted
 from grinch.store.lock import StoreLocked, describe, holder
 from grinch.store.opening import is_store, replay
 from grinch.store.recovery import recover
@@ -93,7 +94,7 @@ def _errors_for_commands(path: Path) -> Iterator[None]:
 
 
 def _state(opened: Any) -> str:
-    return f"{count_of(len(opened), 'point')}, version {opened.version}"
+    return f"{counted(len(opened), 'point')}, version {opened.version}"
 
 
 @upkeep.command()
@@ -109,11 +110,10 @@ def info(store: StorePath) -> None:
         "linkage": about["linkage"] + (f" ({about['metric']})" if about["metric"] else ""),
         "version": f"{about['version']:,}" + (f", {behind:,} of them since the last snapshot" if behind else ""),
         **{"clusters" if name == "default" else f"clusters, {name}": f"{n:,}" for name, n in sizes.items()},
-        **({"removed": f"{count_of(removed, 'row')} on disk until grinch store compact"} if removed else {}),
+        **({"removed": f"{counted(removed, 'row')} on disk until grinch store compact"} if removed else {}),
         "writer": describe(about["writer"]) if about["writer"] else "nobody",
     }
-    for name, fact in facts.items():
-        say(f"{name:17} {fact}", "  ", " " * 18)
+    print_facts(facts)
     files, n = about["bytes"], about["points"]
     if files:
         say("")
@@ -181,15 +181,17 @@ def rebuild(
     """
     with _errors_for_commands(store):
         found = recover(store, new, linkage=linkage, metric=metric, dtype=dtype)
-    say(f"{count_of(found.points, 'point')}, version {found.version}: written to {new}/")
+    say(f"{counted(found.points, 'point')}, version {found.version}: written to {new}/")
     cuts = ", ".join(f"{count:,} of cut {name}" for name, count in found.clusters.items())
-    for name, fact in {
-        "ids": f"{found.ids:,} points have those that they had",
-        "payloads": f"{found.payloads:,}",
-        "clusters": f"{cuts}, with the ids that they had" if cuts else "made again, with new ids",
-        "names of clusters": f"{found.names:,}",
-    }.items():
-        say(f"{name:18} {fact}", "  ", " " * 19)
+    print_facts(
+        {
+            "ids": f"{found.ids:,} points have those that they had",
+            "payloads": f"{found.payloads:,}",
+            "clusters": f"{cuts}, with the ids that they had" if cuts else "made again, with new ids",
+            "names of clusters": f"{found.names:,}",
+        },
+        width=18,
+    )
     say("")
     say("Lost, or uncertain:" if found.lost else "All of it was recovered.")
     for line in found.lost:
@@ -207,7 +209,7 @@ def redo(store: StorePath, new: NewPath) -> None:
     with _errors_for_commands(store):
         done = replay(store, new)
     say(
-        f"Version {done.version}: written to {new}/, with {count_of(done.operations, 'operation')} done again,"
+        f"Version {done.version}: written to {new}/, with {counted(done.operations, 'operation')} done again,"
         f" {done.of_others:,} of them by another engine before"
     )
     if done.of_others:
@@ -284,9 +286,9 @@ def convert(
     old: Annotated[Path, Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or a store.")],
     new: Annotated[Path, Argument(metavar="NEW", help="The file or folder to write; it must not exist yet.")],
 ) -> None:
-    """Write a file or a store of an earlier format as one of today.
+    """Convert a file or a store of an earlier format.
 
-    OLD stays as it is, and nothing in it is run. Example:
+    OLD is not changed, and nothing in it is executed. Example:
 
     grinch convert model.grinch new.grinch
     """

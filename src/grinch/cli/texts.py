@@ -11,10 +11,11 @@ import numpy as np
 import scipy.sparse
 
 from grinch._types import Labels, Mask
-from grinch.cli.app import count_of, title_of
+from grinch.cli.app import title_of
 from grinch.cuts import collapse
 from grinch.io.points import Asked, FileError, Points, ending_of
 from grinch.io.read import Texts, read_points, read_texts
+from grinch.plots.style import counted
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
@@ -49,12 +50,12 @@ class Input(NamedTuple):
         """Return a line about the file: its name, and the numbers of points and features."""
         (n, d), made_by = self.points.vectors.shape, self.made_by
         if made_by is None:
-            return f"{title_of(file)}: {count_of(n, 'point')}, {count_of(d, 'feature')}"
+            return f"{title_of(file)}: {counted(n, 'point')}, {counted(d, 'feature')}"
         if isinstance(made_by, EncodedTexts):
             columns = f"{d:,} features by {made_by.name}"
         else:
             columns = f"hashed to {d:,} columns" if made_by.hashing else f"{d:,} terms"
-        return f"{title_of(file)}: {count_of(n, 'text')}, {columns}"
+        return f"{title_of(file)}: {counted(n, 'text')}, {columns}"
 
 
 class TextOptions(NamedTuple):

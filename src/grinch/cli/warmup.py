@@ -66,10 +66,10 @@ KINDS: dict[str, Callable[[], None]] = {use.__name__: use for use in (dense, spa
 def warmup(
     kinds: Annotated[list[str] | None, Argument(metavar="KIND", help=f"What to compile: {', '.join(KINDS)}.")] = None,
 ) -> None:
-    """Compile everything now, so that no later call waits for it.
+    """Compile everything now, so that later calls need not wait.
 
-    Code is compiled when it is first used, and cached for all processes on this machine. This command uses it once: run
-    it after installing or updating, for example when an image is built. What is compiled already is only loaded.
+    Code is compiled when it is first used, and cached for all processes on this machine. Run this command after
+    installing or updating, for example when an image is built. Code that is compiled already is only loaded.
     """
     for kind in kinds or []:
         if kind not in KINDS:

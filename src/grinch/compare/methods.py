@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,6 @@ class Worker:
     def __init__(self, folder: Path):
         self.errors = folder / "errors.txt"
         self.process: subprocess.Popen[str] | None = None
-        self.messages: queue.Queue[str | None] = queue.Queue()
 
     def __enter__(self) -> Worker:
         return self
@@ -84,29 +82,34 @@ class Worker:
                 text=True,
                 start_new_session=FORKS,  # so that it and its copies can be stopped together
             )
-        assert self.process.stdout is not None
-        self.messages = queue.Queue()
-        threading.Thread(target=_read_lines, args=(self.process.stdout, self.messages), daemon=True).start()
 
     def _listen(self, limit: float | None, progress: Callable[[int], None]) -> Outcome:
-        outcome, done, begun = Outcome({}), 0, False
-        while True:
-            try:
-                line = self.messages.get(timeout=limit if begun else None)
-            except queue.Empty:
-                self.stop()
-                return outcome._replace(failure=f"over {limit:,.0f} s", why="stopped by the time limit")
-            message: dict[str, Any] = json.loads(line) if line is not None else {"ended": self._exit_code()}
-            begun = "begun" in message
-            if "failed" in message:
-                outcome = outcome._replace(failure=message["failed"], why=message["why"])
-            elif "found" in message:
-                for measure, value in message["found"].items():
-                    outcome.figures.setdefault(measure, []).append(value)
-                done += 1
-                progress(done)
-            elif "ended" in message:
-                return outcome if message["ended"] == 0 else self._died(outcome.figures, message["ended"])
+        assert self.process is not None
+        assert self.process.stdout is not None
+        outcome, done, is_over = Outcome({}), 0, threading.Event()
+        timer = threading.Timer(limit or 0, self._kill, [is_over])
+        try:
+            for line in self.process.stdout:
+                timer.cancel()
+                message: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
+                if "begun" in message and limit is not None:
+                    timer = threading.Timer(limit, self._kill, [is_over])
+                    timer.start()
+                elif "failed" in message:
+                    outcome = outcome._replace(failure=message["failed"], why=message["why"])
+                elif "found" in message:
+                    for measure, value in message["found"].items():
+                        outcome.figures.setdefault(measure, []).append(value)
+                    done += 1
+                    progress(done)
+                elif "ended" in message:
+                    return outcome if message["ended"] == 0 else self._died(outcome.figures, message["ended"])
+        finally:
+            timer.cancel()
+        code = self._exit_code()
+        if is_over.is_set():
+            return outcome._replace(failure=f"over {limit:,.0f} s", why="stopped by the time limit")
+        return self._died(outcome.figures, code)
 
     def _exit_code(self) -> int:
         """Return the exit code of a worker that is gone; not 0, as it did not say that the job is done."""
@@ -123,15 +126,22 @@ class Worker:
         said = self.errors.read_text(errors="replace").strip().splitlines()
         return Outcome(figures, "failed", said[-1] if said else f"ended with code {code}")
 
+    def _kill(self, is_over: threading.Event | None = None) -> None:
+        """Kill the worker and its fork, after which there is nothing more to read."""
+        if is_over is not None:
+            is_over.set()
+        assert self.process is not None
+        with suppress(ProcessLookupError):  # it may be gone already, and its copy too
+            if FORKS:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
+
     def stop(self) -> None:
         """End the worker and its fork; the next job starts another."""
         if self.process is None:
             return
-        if FORKS:
-            with suppress(ProcessLookupError):  # it may be gone already, and its copy too
-                os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            self.process.kill()
+        self._kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
@@ -139,24 +149,8 @@ class Worker:
         self.process = None
 
 
-def _read_lines(stream: IO[str], lines: queue.Queue[str | None]) -> None:
-    """Put the lines of a stream into a queue as they come, then None."""
-    try:
-        for line in stream:
-            lines.put(line)
-    except ValueError:
-        pass  # closed by us
-    lines.put(None)
-
-
 # What is measured, and how a table calls it.
-MEASURES = {
-    "purity": "purity",
-    "f1": "best F1",
-    "seconds": "seconds",
-    "memory": "MB",
-    "depth": "depth",
-}
+MEASURES = {"purity": "purity", "f1": "best F1", "seconds": "seconds", "memory": "MB", "depth": "depth"}
 
 
 class Row(NamedTuple):
@@ -274,16 +268,14 @@ def compare(
         }
         np.save(str(job["vectors"]), np.asarray(vectors))
         if labels is not None:
-            np.save(str(job["labels"]), _numbered(labels))
+            # As numbers, nan for points without one: what is saved executes no code on load.
+            codes = label_codes(labels)
+            np.save(str(job["labels"]), np.where(codes < 0, np.nan, codes))
         with Worker(Path(folder)) as worker:
             for method in chosen:
                 trial = {**job, "method": method.name, "settings": method.settings}
-                found = worker.run(trial, time_limit, partial(progress or _quiet, method.title))
+                found = worker.run(trial, time_limit, partial(progress or (lambda title, done: None), method.title))
                 yield Row(method.title, *found)
-
-
-def _quiet(title: str, done: int) -> None:
-    """Ignore progress."""
 
 
 def _check_finite(vectors: npt.NDArray[Any]) -> None:
@@ -297,19 +289,12 @@ def _check_finite(vectors: npt.NDArray[Any]) -> None:
             )
 
 
-def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return classes as numbers, nan for points without one: what can be saved without executing code on load."""
-    codes = label_codes(labels)
-    return np.where(codes < 0, np.nan, codes)
-
-
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write a line for each method: mean and deviation of each measure, and what went wrong."""
     with replacing(path) as file:
         writer = csv.writer(file)
-        writer.writerow(
-            ["method", "orders", *(f"{m}_{kind}" for m in MEASURES for kind in ("mean", "deviation")), "failure"]
-        )
+        measures = [f"{measure}_{kind}" for measure in MEASURES for kind in ("mean", "deviation")]
+        writer.writerow(["method", "orders", *measures, "failure"])
         for row in rows:
             cells: list[Any] = [row.method, len(row.figures.get("seconds", []))]
             for measure in MEASURES:

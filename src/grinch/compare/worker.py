@@ -22,6 +22,7 @@ from grinch.cuts import cut_best_f1
 from grinch.estimators.checks import no_advice
 from grinch.estimators.registry import make_system
 from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.running import peak_memory
 
 resource: Any
 try:
@@ -47,7 +48,7 @@ def run(job: dict[str, Any]) -> None:
     if labels is not None:
         scores(small, labels[:300])
     points = np.array(vectors)
-    before: int | None = None
+    before = 0
     for seed in job["seeds"]:
         order = np.random.default_rng(seed).permutation(len(vectors))
         points[...] = vectors[order]
@@ -60,8 +61,8 @@ def run(job: dict[str, Any]) -> None:
             tree = make_system(**method).fit(points).tree_
         seconds = time.perf_counter() - start
         found: dict[str, float] = {"seconds": seconds, "depth": float(tree.depths().max())}
-        if (peak := peak_memory()) is not None:
-            found["memory"] = max(peak - (before or 0), 0)
+        if peak := peak_memory():  # not every system says
+            found["memory"] = max(peak - before, 0)
         if labels is not None:
             found.update(scores(tree, labels[order]))
         say(seed=seed, found=found)
@@ -82,20 +83,7 @@ def limit_memory(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
-def peak_memory() -> int | None:
-    """Return the peak memory of this process in bytes, or None where the system does not say."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
-    except (OSError, IndexError):
-        pass
-    if resource is None:
-        return None
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024
-
-
-def reset_peak_memory() -> int | None:
+def reset_peak_memory() -> int:
     """Reset the peak where the system can, and return the memory in use."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

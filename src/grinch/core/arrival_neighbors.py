@@ -90,14 +90,7 @@ class KnownNeighbors(ArrivalNeighbors):
     ``is_complete``: there is no other point in the tree.
     """
 
-    fields = Fields(
-        width=int,
-        is_complete=bool,
-        unit=float,
-        near=("<i4", 2),
-        scores=("<f4", 2),
-        met=("<i8", 1),
-    )
+    fields = Fields(width=int, is_complete=bool, unit=float, near=("<i4", 2), scores=("<f4", 2), met=("<i8", 1))
 
     def __init__(self, max_points: int, width: int):
         super().__init__(width)

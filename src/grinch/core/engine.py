@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -15,14 +14,14 @@ from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots
 from grinch.core.arrival_neighbors import ArrivalNeighbors, KnownNeighbors
-from grinch.core.moves import insert_all, place_all, reach, remove_all, score_pairs, score_siblings
+from grinch.core.moves import insert_all, place_all, remove_all, score_pairs, score_siblings
 from grinch.core.rules import NO_MOVES, Rules, rules_from_state, rules_to_state
 from grinch.core.view import AT_ONCE, SPARE, EngineView, Nearest, Places
 from grinch.errors import LinkageError, SavedModelError
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.neighbors import make_search, search_of_state
-from grinch.neighbors.exact import BATCH, Search, VectorSearch
+from grinch.neighbors.exact import BATCH, Search
 from grinch.saving.state import MANY, item, require
 from grinch.saving.state import State as Saved
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
@@ -30,21 +29,9 @@ from grinch.summaries.arrays import COUNTERS, LARGE, STALE, State
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.sparse import PART
 from grinch.tree import Tree
+from grinch.tree import links as topology
 from grinch.tree.checks import links_from_state, links_to_state, validate_links
-from grinch.tree.links import (
-    CHANGE,
-    LIMIT,
-    NO_LIMIT,
-    NONE,
-    NOTED,
-    PARENT,
-    SIZE,
-    Links,
-    MoveLog,
-    TreeFollower,
-    end_change,
-    new_links,
-)
+from grinch.tree.links import NONE, Links
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
 # another tree. Stores write it down with every operation, and do again only those of the same engine.
@@ -73,7 +60,7 @@ def make_summaries(
 
 
 def summaries_from_state(
-    state: Any, linkage: VectorLinkage | Linkage, links: Links | None = None, most_entries: int = NO_LIMIT
+    state: Any, linkage: VectorLinkage | Linkage, links: Links | None = None, most_entries: int = topology.NO_LIMIT
 ) -> Summaries:
     """Return the summaries of a state under the linkage that they were made for; ``links`` is their tree, if any."""
     if not isinstance(linkage, VectorLinkage):
@@ -92,11 +79,9 @@ class TreeHook(Protocol):
 
     def stops(self, first: int, stop: int) -> list[int]:
         """Return the numbers of points between two at which :meth:`run` is to be called."""
-        ...
 
     def run(self, engine: Engine) -> None:
         """Change the tree of an engine."""
-        ...
 
 
 class Engine:
@@ -144,7 +129,7 @@ class Engine:
         if rules.single_search:
             # Candidates, or the way up to a cap.
             self.summaries.most_asked = max(n_neighbors, rules.size_limit, MIN_ROOM)
-        self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
+        self.links = topology.new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
         self.arrivals: ArrivalNeighbors | None = (
@@ -158,7 +143,7 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        readers = ("_moves", "_view_slots", "_near")
+        readers = ("moves", "_view_slots", "_near")
         state = {name: value for name, value in vars(self).items() if name not in readers}
         return {**state, "links": self.links.unfollowed()}
 
@@ -168,20 +153,11 @@ class Engine:
         self._is_owned = False
 
     def _forget_readers(self) -> None:
-        self._moves: MoveLog | None = None
+        self.moves = topology.MoveLog()
+        """The nodes that moved, for followers of the tree."""
         # Held by the view that writes to the slots at the end.
         self._view_slots = threading.Lock()
         self._near: tuple[tuple[int, int], Ids] | None = None
-
-    @property
-    def moves(self) -> MoveLog:
-        """The nodes that moved, for followers of the tree; made for the first of them."""
-        if self._moves is None:
-            self._moves = MoveLog()
-        return self._moves
-
-    def _followers(self) -> list[TreeFollower]:
-        return [] if self._moves is None else self._moves.followers()
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -203,7 +179,7 @@ class Engine:
         return self.links.nodes()[0]
 
     def has(self, slot: int) -> bool:
-        return bool(slot < self.n_slots and self.links.table[slot, SIZE] != NONE)
+        return bool(slot < self.n_slots and self.links.table[slot, topology.SIZE] != NONE)
 
     def numbered(self, nodes: Ids) -> Slots:
         """Return nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
@@ -230,15 +206,14 @@ class Engine:
         found: float | None = getattr(self.linkage, "ceiling", None)
         return found
 
-    def follow(self, follower: TreeFollower, is_current: bool = False) -> None:
+    def follow(self, follower: topology.TreeFollower, is_current: bool = False) -> None:
         """Write down moves for a follower; ``is_current`` if it knows the tree as it is now."""
         self.own_arrays()
         self.links = self.moves.add(self.links, follower, is_current)
 
     def lose_moves(self) -> None:
         """Let followers look at the whole tree: nodes have other numbers, arrays or scores."""
-        if self._moves is not None:
-            self.links = self._moves.lose(self.links)
+        self.links = self.moves.lose(self.links)
 
     def outdate(self) -> None:
         """Forget all neighbours: points are about to get other slots or other vectors."""
@@ -341,26 +316,9 @@ class Engine:
         if isinstance(self.summaries, RecordSummaries):
             return None
         self.own_arrays()
-        slots, internal = self.links.nodes()
-        raw_scores, limit = self._raw_scores(internal), self.links.limit if self.rules.lag else NO_LIMIT
-        tree, scores, twin = self._tree(internal, raw_scores), np.full(len(slots), np.nan), self.summaries.frozen()
-        scores[1:] = raw_scores
-        is_large = self.links.table[internal, SIZE] > limit
-        here: Any = SimpleNamespace(rules=self.rules, head=self.links.head)
-        return EngineView(
-            tree=tree,
-            slots=slots,
-            n_slots=self.n_slots,
-            scores=scores,
-            summaries=twin,
-            search=cast(VectorSearch, self.search).frozen(twin, self.n_slots),
-            rules=self.rules,
-            large=tree.offset + 1 + np.flatnonzero(is_large),
-            stored=self.summaries.stored(internal[is_large]),
-            cap=reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
-            limit=limit,
-            lock=self._view_slots,
-        )
+        internal = self.links.nodes()[1]
+        raw_scores = self._raw_scores(internal)
+        return EngineView(self, self._tree(internal, raw_scores), raw_scores, self._view_slots)
 
     def adopt(self, rows: Any, tree: Tree | None = None) -> None:
         """Begin with points, and with the tree that they have already; leaf i of it is row i.
@@ -384,9 +342,11 @@ class Engine:
         if tree is not None:
             links, capacity = tree.links, self.summaries.capacity
             compact, _, _ = links.compacted(capacity, self.summaries.is_undoable)
-            compact.head[LIMIT] = self.links.head[LIMIT]
+            compact.head[topology.LIMIT] = self.links.head[topology.LIMIT]
             # An engine counts sizes up to its limit, and a tree to the end.
-            np.minimum(compact.table[:, SIZE], compact.head[LIMIT] + 1, out=compact.table[:, SIZE])
+            np.minimum(
+                compact.table[:, topology.SIZE], compact.head[topology.LIMIT] + 1, out=compact.table[:, topology.SIZE]
+            )
             self.links = compact
             self.lose_moves()
         self.summaries.forget()
@@ -481,8 +441,10 @@ class Engine:
 
     def _leaves_a_gap(self, slot: int) -> bool:
         """Return whether grafts repair the place of this leaf: its sibling is not large, or pull is to guarantee it."""
-        p = self.links.table[slot, PARENT]
-        return self.rules.graft and p != NONE and bool(self.rules.pull or self.links.table[p, SIZE] - 1 <= STEADY)
+        p = self.links.table[slot, topology.PARENT]
+        return (
+            self.rules.graft and p != NONE and bool(self.rules.pull or self.links.table[p, topology.SIZE] - 1 <= STEADY)
+        )
 
     def compact(self, at_once: bool = False) -> Slots | None:
         """Close the gaps that removed points left, once they are more than the points in the tree, or ``at_once``.
@@ -500,7 +462,7 @@ class Engine:
             links, leaves, internal = self.links.compacted(capacity, self.summaries.is_undoable)
             self.summaries.compact(leaves, internal, capacity)
             self.links = links
-            for follower in self._followers():
+            for follower in self.moves.followers():
                 follower.compacted(leaves, internal, capacity)
             self.lose_moves()
             self.search.compacted(leaves)
@@ -514,13 +476,13 @@ class Engine:
 
     def change(self, task: Callable[..., int], leaves: Slots, candidates: Ids, rules: Rules | None = None) -> int:
         """Let an entry change the tree, leaf by leaf; whatever is raised, it is as it was before that leaf."""
-        end_change(self.links)
+        topology.end_change(self.links)
         try:
             return int(self.run(task, leaves, candidates, rules=rules))
         except BaseException as raised:
             with uninterrupted():
                 error = self._explanation() if isinstance(raised, LinkageFailed) else raised
-                if self.links.head[NOTED] > 0:
+                if self.links.head[topology.NOTED] > 0:
                     self.links.undo_change()
                     self.summaries.forget()
             raise error from error.__cause__
@@ -530,7 +492,7 @@ class Engine:
     ) -> Any:
         """Run an entry on the state there is; one that is reading brings no large node up to date."""
         arrays = self.summaries.arrays._replace(is_reading=is_reading)
-        state = State(*self.links, *arrays, rules or self.rules)  # type: ignore[arg-type]
+        state = State(*self.links, *arrays, rules or self.rules)  # type: ignore[call-arg, arg-type]
         with self.summaries.heard():
             return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
 
@@ -577,7 +539,7 @@ class Engine:
                 links = self.links.resized(capacity, self.summaries.is_undoable)
                 self.summaries.grow(capacity)
                 self.links = links
-                for follower in self._followers():
+                for follower in self.moves.followers():
                     follower.grown(capacity)
                 self.lose_moves()
 
@@ -587,15 +549,11 @@ class Engine:
             self.lose_moves()
             source = self.links.put_in_preorder()
             self.summaries.reorder(source)
-            for follower in self._followers():
+            for follower in self.moves.followers():
                 follower.reordered(source)
 
-    def snapshot(self) -> Links:
-        """Return a copy of the tree, to go back to."""
-        return self.links.copied()
-
     def restore(self, links: Links) -> None:
-        """Go back to the tree of a snapshot; the points are the same."""
+        """Go back to an earlier tree, or on to another one, of the same points."""
         self.summaries.forget()
         self.links = links
         self.lose_moves()
@@ -671,12 +629,12 @@ class Engine:
         links, summaries, rules, n = self.links, self.summaries, self.rules, self.n_slots
         validate_links(links)
         require(links.limit == rules.size_limit, "sizes are counted up to another limit than the caps")
-        require(0 <= links.head[CHANGE] < NO_LIMIT, "changes are not counted")
+        require(0 <= links.head[topology.CHANGE] < topology.NO_LIMIT, "changes are not counted")
         is_roomy = len(links.table) == 2 * summaries.capacity and n + SPARE <= summaries.capacity
         require(is_roomy, "there is no room to work in")
         k = n_neighbors if rules.single_search else 1
         require(1 <= self.search.k <= MANY and self.search.k == k, f"{k} neighbours are not looked for")
-        most = max(k, rules.size_limit, MIN_ROOM) if rules.single_search else NO_LIMIT
+        most = max(k, rules.size_limit, MIN_ROOM) if rules.single_search else topology.NO_LIMIT
         require(summaries.most_asked == most, "there is no room for questions to the linkage")
         if isinstance(summaries, SparseSummaries):
             summaries.validate(n)

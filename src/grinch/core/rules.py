@@ -21,7 +21,7 @@ NEED_GRAFTS = ("balanced_ties", "release", "polish")
 
 @by_reference
 class Rules(NamedTuple):
-    """The moves that are made and how far they reach; for ``Grinch(mode=...)``, instead of the name of a mode.
+    """The moves and their reach: a value for ``Grinch(mode=...)`` instead of the name of a mode.
 
     Start from a mode and change what you like with :meth:`fast`, :meth:`paper` or :meth:`exact`; ``cap`` there sets
     the three caps at once (a dict for single ones, ``float("inf")`` for none).
@@ -69,7 +69,7 @@ class Rules(NamedTuple):
     """Of the mean of sparse vectors only the largest entries are kept, at most this many."""
 
     def __repr__(self) -> str:
-        """Return as the call that makes them, from the mode that they differ least from."""
+        """Return the call that makes these rules, from the mode that they differ least from."""
         calls = [_call(name, rules, self) for name, rules in MODES.items()]
         return min(calls, key=lambda call: call.count("="))
 
@@ -85,17 +85,17 @@ class Rules(NamedTuple):
 
     @classmethod
     def fast(cls, **changes: Any) -> Rules:
-        """Return the everyday mode."""
+        """Return the rules of the default mode."""
         return FAST.changed(**changes)
 
     @classmethod
     def paper(cls, **changes: Any) -> Rules:
-        """Return the paper's approximations: a cap of 100, single elimination, a single search."""
+        """Return rules with the paper's approximations: a cap of 100, single elimination, a single search."""
         return PAPER.changed(**changes)
 
     @classmethod
     def exact(cls, **changes: Any) -> Rules:
-        """Return no approximation: carries the guarantee of the paper's theorem."""
+        """Return rules without any approximation, which carry the guarantee of the paper's theorem."""
         return EXACT.changed(**changes)
 
     def changed(self, cap: Any = None, **changes: Any) -> Rules:
@@ -116,7 +116,7 @@ class Rules(NamedTuple):
 
 EXACT = Rules()
 
-# docs/settings.md has the measurements behind it.
+# docs/development/settings.md has the measurements behind it.
 FAST = EXACT._replace(
     pull=False,
     single_search=True,
@@ -134,12 +134,7 @@ FAST = EXACT._replace(
 )
 
 PAPER = EXACT._replace(
-    pull=False,
-    single_search=True,
-    single_elimination=True,
-    rotate_cap=100,
-    graft_cap=100,
-    restructure_cap=100,
+    pull=False, single_search=True, single_elimination=True, rotate_cap=100, graft_cap=100, restructure_cap=100
 )
 
 ROTATE = FAST._replace(

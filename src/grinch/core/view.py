@@ -9,21 +9,34 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from grinch._checks import count_rows
 from grinch._types import Floats, Ids, Slots
-from grinch.core.moves import place_all, score_pairs
-from grinch.core.rules import Rules
-from grinch.neighbors.exact import VectorSearch
-from grinch.summaries import SparseSummaries, VectorSummaries
+from grinch.core.moves import place_all, reach, score_pairs
 from grinch.summaries.arrays import STALE, State, arrays_of, is_apart
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import Tree
-from grinch.tree.links import LEAVES, LEFT, NONE, PARENT, RIGHT, ROOT, SIZE, Links, fill_preorder, new_links, no_nodes
+from grinch.tree.links import (
+    LEAVES,
+    LEFT,
+    NO_LIMIT,
+    NONE,
+    PARENT,
+    RIGHT,
+    ROOT,
+    SIZE,
+    Links,
+    fill_preorder,
+    new_links,
+    no_nodes,
+)
+
+if TYPE_CHECKING:
+    from grinch.core.engine import Engine
 
 # The last leaf slots, which no point ever takes: for points that are looked up but not inserted.
 SPARE = 256
@@ -46,29 +59,33 @@ class Places(NamedTuple):
     score: Floats
 
 
-@dataclass(frozen=True, eq=False)
 class EngineView:
     """The tree of an engine at one moment, and what is needed to find places in it; any thread may use it.
 
-    ``slots`` are those of the leaves of ``tree``, in ascending order; ``n_slots`` counts empty ones, too. ``scores``
-    are those of siblings, by internal node, as the moves compare them. ``summaries`` and ``search`` are frozen.
-    ``large`` are the nodes of more than ``limit`` leaves, in ascending order, and ``stored`` their summaries. Walks do
-    not go beyond ``cap`` leaves, but for points that have nothing in common with the others.
+    ``tree`` has scores in the user's units, ``raw_scores`` are those of its internal nodes as the moves compare them.
     """
 
-    tree: Tree
-    slots: Slots
-    n_slots: int
-    scores: Floats
-    summaries: VectorSummaries | SparseSummaries
-    search: VectorSearch
-    rules: Rules
-    large: Slots
-    stored: Any
-    cap: int
-    limit: int
-    lock: threading.Lock
-    """Held while points are looked up, for all views of an engine write these to the same slots."""
+    def __init__(self, engine: Engine, tree: Tree, raw_scores: Floats, lock: threading.Lock):
+        self.tree, self.rules, self.n_slots = tree, engine.rules, engine.n_slots
+        """``n_slots`` counts empty ones, too."""
+        self.slots, internal = engine.links.nodes()
+        """Those of the leaves of ``tree``, in ascending order."""
+        self.scores = np.concatenate([[np.nan], raw_scores])[: len(self.slots)]
+        """Those of siblings, by internal node."""
+        summaries: Any = engine.summaries.frozen()
+        search: Any = engine.search
+        self.summaries, self.search = summaries, search.frozen(summaries, engine.n_slots)
+        self.limit = engine.links.limit if engine.rules.lag else NO_LIMIT
+        is_large = engine.links.table[internal, SIZE] > self.limit
+        self.large = tree.offset + 1 + np.flatnonzero(is_large)
+        """The nodes of more than ``limit`` leaves, in ascending order."""
+        self.stored = summaries.stored(internal[is_large])
+        """The summaries of these, which may lag."""
+        here: Any = SimpleNamespace(rules=engine.rules, head=engine.links.head)
+        self.cap = reach(here, engine.rules.rotate_cap) if engine.rules.rotate else 1
+        """Walks do not go beyond as many leaves, but for points that have nothing in common with the others."""
+        self.lock = lock
+        """Held while points are looked up, for all views of an engine write these to the same slots."""
 
     def place(self, rows: Any) -> Places:
         """Return where points would go, as :meth:`grinch.core.engine.Engine.place` did, in the ids of ``tree``."""
@@ -96,7 +113,7 @@ class EngineView:
             groups[self.tree.root if leaf == NONE else self._highest(leaf, self.cap)].append(i)
         beyond: dict[int, list[int]] = defaultdict(list)
         for top, group in groups.items():
-            if self._is_large(top):
+            if self.tree.size(top) > self.limit:
                 beyond[top] += group
                 continue
             for i in self._walk_under(top, queries, nodes, scores, group, is_to_root=False):
@@ -130,9 +147,6 @@ class EngineView:
             node = p
         return node
 
-    def _is_large(self, node: int) -> bool:
-        return bool(self.tree.links.table[node, SIZE] > self.limit)
-
 
 class SubtreeView:
     """The nodes under one of a view, and if asked for those on the way from there to the root, as a tree of their own.
@@ -143,7 +157,7 @@ class SubtreeView:
 
     def __init__(self, view: EngineView, top: int, queries: Slots, is_to_root: bool):
         table, offset = view.tree.links.table, view.tree.offset
-        above = self._above(table, top) if is_to_root else np.empty(0, np.intp)
+        above = np.array([*view.tree.ancestors(top)] if is_to_root else [], np.intp)
         under = no_nodes(2 * int(table[top, SIZE]) - 1)
         if view.limit < table[top, SIZE]:
             above, under = np.append(top, above), under[:0]
@@ -169,14 +183,7 @@ class SubtreeView:
             scores[nodes] = view.scores[self.old[nodes] - offset]
         arrays = arrays._replace(sibling_scores=scores, stale=stale, gone=np.zeros(capacity, np.uint8))
         links = self._links(view.tree, inner, int(above[-1]) if len(above) else top)
-        self.state = State(*links, *arrays, view.rules)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _above(table: Ids, node: int) -> Slots:
-        found = []
-        while (node := int(table[node, PARENT])) != NONE:
-            found.append(node)
-        return np.array(found, np.intp)
+        self.state = State(*links, *arrays, view.rules)  # type: ignore[call-arg, arg-type]
 
     def new(self, ids: Ids) -> Ids:
         """Return the ids in this tree of nodes by those in the view's; NONE stays NONE."""

@@ -125,26 +125,26 @@ def cut_auto(
     graph: NeighborGraph | None = None,
     n_neighbors: int = N_NEIGHBORS,
 ) -> Labels:
-    """Cut where clusters persist, are whole and stand apart, with no parameter to choose.
+    """Cut where clusters persist, are whole and are isolated, with no parameter to choose.
 
-    A cluster *persists* over a range of resolutions of the modularity of the graph of neighbours. It is *whole* as far
-    as its own height is below that of its parent. It *stands apart* as far as fewer edges leave it than leave a group
-    of its size by chance, and more than two parts of it stand apart from each other. Of all cuts that are best at some
-    resolution and all cuts at some height, the one taken has the largest product of the three, each a mean over points.
+    A cluster *persists* over a range of resolutions of the modularity of the graph of neighbours. It is *whole* over
+    the heights between its own and that of its parent. It is *isolated* if fewer edges leave it than leave a group of
+    its size by chance, and fewer than run between two parts of it. Of all cuts that are best at some resolution and all
+    cuts at some height, the result has the largest product of the three, each a mean over points.
 
     Parameters
     ----------
     tree : Tree
         The cluster tree.
     vectors : array-like or sparse matrix of shape (n_leaves, n_features), optional
-        The points, in the order they arrived. Without them, the tree's own scores say how far apart two sides are.
+        The points, in the order of arrival. Without them, the scores of the tree are used.
     metric : {"cosine", "euclidean", "sqeuclidean"}
         The distance of vectors.
     graph : NeighborGraph, optional
-        The graph of neighbours, where it is known (:func:`grinch.cuts.neighbor_graph`); by default it is found from
-        the vectors, by comparing all with all. Without both, only heights count.
+        The graph of neighbours, if known (:func:`grinch.cuts.neighbor_graph`); by default it is computed from the
+        vectors, by comparing all pairs. Without both, only heights count.
     n_neighbors : int
-        Neighbours of each point, if they have to be found.
+        Neighbours of each point, if they are searched.
 
     Returns
     -------

@@ -18,11 +18,11 @@ from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import add_spread_between
 from grinch.errors import unknown_name
 from grinch.tree import Tree
-from grinch.tree.lca import column_lca, products_across
+from grinch.tree.lca import ColumnLCA, column_lca, products_across
 
 
 def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_diameter_times_n") -> Labels:
-    """Cut into ``n_clusters``: from the top, split the cluster that costs most, until there are enough.
+    """Cut into ``n_clusters``: from the top, split the cluster of greatest cost, until there are enough.
 
     Unlike a cut by height it needs no scores, and a cost that counts points does not spend its splits on outliers.
 
@@ -162,7 +162,7 @@ def _squared_diagonals(tree: Tree, matrix: Any) -> Floats:
     np.add.at(steps, above[is_below], found.values[is_below] ** 2)
     counts, sides = np.ones(n, np.int64), found.values**2
     low, high = found.values.copy(), found.values.copy()
-    _add_box_steps(found.nodes, found.left, found.right, parents, sizes, counts, sides, low, high, steps)
+    _add_box_steps(found, parents, sizes, counts, sides, low, high, steps)
     squares = np.zeros(tree.n_ids)
     squares[: tree.n_leaves] = squared_lengths(matrix)
     squared = tree.sum_upward(steps)
@@ -180,20 +180,11 @@ def _add_box_side(nodes: Ids, children: Ids, low: Floats, high: Floats, squared:
 
 @kernel
 def _add_box_steps(
-    nodes: Ids,
-    left: Counts,
-    right: Counts,
-    parents: Ids,
-    sizes: Ids,
-    counts: Counts,
-    sides: Floats,
-    low: Floats,
-    high: Floats,
-    steps: Floats,
+    found: ColumnLCA, parents: Ids, sizes: Ids, counts: Counts, sides: Floats, low: Floats, high: Floats, steps: Floats
 ) -> None:
     """Add where squared sides change; ``counts``, ``low``, ``high`` and the side above (``sides``) are by group."""
-    for i in range(nodes.shape[0]):
-        v, a, b = nodes[i], left[i], right[i]
+    for i in range(found.nodes.shape[0]):
+        v, a, b = found.nodes[i], found.left[i], found.right[i]
         counts[a] += counts[b]
         low[a], high[a] = min(low[a], low[b]), max(high[a], high[b])
         with_zero = (max(high[a], 0.0) - min(low[a], 0.0)) ** 2

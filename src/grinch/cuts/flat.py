@@ -26,7 +26,7 @@ def cut_n_clusters(tree: Tree, n_clusters: int) -> Labels:
 
 
 def cut_threshold(tree: Tree, threshold: float) -> Labels:
-    """Cut where the linkage allows: from the top, keep the first node whose children score at least ``threshold``.
+    """Cut at a score of the linkage: from the top, keep the first node whose children score at least ``threshold``.
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> from grinch import Tree

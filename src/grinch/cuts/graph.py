@@ -57,7 +57,8 @@ def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NE
     """
     check_count("n_neighbors", n_neighbors, 1)
     rows = comparable(vectors, metric)
-    return weighted(_nearest(rows, min(n_neighbors, rows.shape[0] - 1)), rows)
+    squares = squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+    return weighted(nearest_rows(rows, -0.5 * squares, min(n_neighbors, rows.shape[0] - 1)), rows)
 
 
 def check_metric(metric: str) -> None:
@@ -139,12 +140,6 @@ def _variance(rows: Any) -> float:
     square = float(squared_lengths(rows).mean())
     variance = square - float(mean @ mean)
     return variance if variance > ROUNDING * square else 0.0
-
-
-def _nearest(rows: Any, k: int) -> Ids:
-    """Return, by point, the k others nearest to it, nearest first."""
-    squares = squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-    return nearest_rows(rows, -0.5 * squares, k)
 
 
 @kernel

@@ -140,10 +140,10 @@ def groups_of(rows: Any, own: Labels) -> Groups:
     """Return the groups of some rows, ``own`` being the number of the group of each."""
     sizes = np.bincount(own)
     ones = scipy.sparse.csr_array((np.ones(len(own), np.float32), (own, np.arange(len(own)))), (len(sizes), len(own)))
-    squares = _squares(rows)
+    squares = squared_lengths(rows)
     means = ones @ rows
     means = means.multiply(1 / sizes[:, None]).tocsr() if scipy.sparse.issparse(rows) else means / sizes[:, None]
-    spreads = np.bincount(own, squares) / sizes - _squares(means)
+    spreads = np.bincount(own, squares) / sizes - squared_lengths(means)
     return Groups(sizes, means, np.where(sizes > 1, np.maximum(spreads, 0.0), 0.0))
 
 
@@ -180,13 +180,7 @@ def _all_gaps(groups: Groups, some: Labels, others: Labels) -> Floats:
     a, b = groups.means[some], groups.means[others]
     products = a @ b.T
     dense = products.toarray() if scipy.sparse.issparse(products) else products
-    return np.asarray(_squares(a)[:, None] + _squares(b) - 2.0 * dense, np.float64)
-
-
-def _squares(rows: Any) -> Floats:
-    if scipy.sparse.issparse(rows):
-        return squared_lengths(rows)
-    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return np.asarray(squared_lengths(a)[:, None] + squared_lengths(b) - 2.0 * dense, np.float64)
 
 
 def node_labels(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:

@@ -104,12 +104,6 @@ def raise_splits(
 
 
 @kernel
-def find_sizeable_ends(tree: Links, splits: Splits, n_clusters: int, ends: Ends) -> tuple[int, int]:
-    """Cut into ``n_clusters`` by the most sizeable splits; see :func:`find_ends`."""
-    return find_ends(tree, splits.keys, splits.best, splits.counts, 0.0, n_clusters, ends)
-
-
-@jitable
 def find_ends(
     tree: Links, keys: Floats, best: Floats, counts: Numbers, least: float, n_clusters: int, ends: Ends
 ) -> tuple[int, int]:
@@ -266,7 +260,7 @@ def cut_sizeable(tree: Tree, n_clusters: int, min_size: int = 1) -> Labels:
     tree : Tree
         The cluster tree.
     n_clusters : int
-        How many clusters; fewer if there are not enough splits, or points.
+        The number of clusters; fewer if there are not enough splits, or points.
     min_size : int, default=1
         Only splits with as many points on both sides count.
 
@@ -320,7 +314,7 @@ def _base(tree: Tree, lows: Floats) -> float:
 def sizeable_ends(tree: Tree, splits: Splits, n_clusters: int) -> tuple[Slots, Labels, Mask]:
     """Return the nodes that the cut into ``n_clusters`` leaves whole, the cluster of each, and which are hung up."""
     ends = new_ends(tree.n_leaves, tree.n_ids)
-    _, n_ends = find_sizeable_ends(tree.links, splits, n_clusters, ends)
+    _, n_ends = find_ends(tree.links, splits.keys, splits.best, splits.counts, 0.0, n_clusters, ends)
     nodes = ends.nodes[:n_ends].astype(np.intp)
     above = tree.parents()[nodes]
     is_hung = (above != NONE) & (ends.is_above[above] != TAKEN)

@@ -19,9 +19,9 @@ from grinch.tree.lca import class_codes, class_lca, labelled_sizes, pairs_under
 def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
     """Return the clusters, each a node of the tree, with the greatest :func:`~grinch.metrics.pairwise_f1` of all such.
 
-    Exact. It measures what a tree offers, apart from where it is cut. F1 is a ratio of two sums over the
-    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it: for the best ratio r so far, find
-    the clusters that maximise 2·TP - r·found (one pass up the tree), until r no longer grows. That takes a handful of
+    Exact. It measures the quality of a tree independently of where it is cut. F1 is a ratio of two sums over the
+    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it: for the best ratio r so far, find the
+    clusters that maximise 2·TP - r·found (one pass up the tree), until r no longer grows. That takes a handful of
     passes of O(n).
 
     Parameters

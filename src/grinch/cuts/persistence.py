@@ -90,7 +90,7 @@ def by_resolution(tree: Tree, edges: Edges, heights: Floats) -> Family:
     split = np.full(tree.n_ids, len(RESOLUTIONS), np.int32)
     nodes, children = tree.internal_nodes(), tree.child_pairs()
     inside, shares = edges.inside / total, (edges.ends / (2 * total)) ** 2
-    _fill_splits(nodes, children, tree.offset, inside, shares, heights, RESOLUTIONS, split, np.zeros(tree.n_ids))
+    _fill_splits(nodes, children, tree.offset, inside, shares, heights, split, np.zeros(tree.n_ids))
     return _family(tree, split, heights, np.log10(np.append(RESOLUTIONS, RESOLUTIONS[-1])))
 
 
@@ -160,19 +160,11 @@ def _family(tree: Tree, split: Ids, heights: Floats, places: Floats) -> Family:
 
 @kernel
 def _fill_splits(
-    nodes: Ids,
-    children: Ids,
-    offset: int,
-    inside: Floats,
-    shares: Floats,
-    heights: Floats,
-    resolutions: Floats,
-    split: Ids,
-    best: Floats,
+    nodes: Ids, children: Ids, offset: int, inside: Floats, shares: Floats, heights: Floats, split: Ids, best: Floats
 ) -> None:
     """Fill in the first resolution at which each node is better split; ``best`` is scratch space by node."""
-    for step in range(resolutions.shape[0]):
-        g = resolutions[step]
+    for step in range(RESOLUTIONS.shape[0]):
+        g = RESOLUTIONS[step]
         for leaf in range(offset):
             best[leaf] = -g * shares[leaf]
         for i in range(nodes.shape[0] - 1, -1, -1):

@@ -34,12 +34,12 @@ def load(
     name : str
         A name in :data:`CATALOG`.
     folder : path, optional
-        Where the files are, or folders with them; default is the environment variable GRINCH_DATA.
+        The folder of the files, or of folders with them; default is the environment variable GRINCH_DATA.
     n : int, optional
         Take this many random rows, in random order. Without it: all rows, in the order of the source, which often
         has class after class; :func:`arrival` gives other orders.
     random_state : int or None, default=0
-        Decides which rows ``n`` takes.
+        The source of the rows that ``n`` takes.
     download : bool, default=False
         Let scikit-learn fetch the set, if it can and there is no file. Nothing is ever downloaded without it.
 

@@ -14,8 +14,8 @@ ORDERS = ("random", "sorted", "round-robin")
 def arrival(labels: npt.ArrayLike, order: str = "random", random_state: int | None = 0) -> npt.NDArray[np.int64]:
     """Return the positions of all points in an order of arrival, as in the paper's experiment on robustness.
 
-    ``sorted`` brings class after class, ``round-robin`` one point of each class in turn; a class that has run out is
-    passed over. The order of the classes, and of the points within each, is random.
+    ``sorted`` is class after class, ``round-robin`` one point of each class in turn; a class that has run out is
+    skipped. The order of the classes, and of the points within each, is random.
 
     >>> labels = np.array(["a", "a", "a", "b", "b", "c"])
     >>> "".join(labels[arrival(labels, "sorted")])

@@ -65,11 +65,7 @@ def paper_synthetic(
 
 
 def separated(
-    kind: str = "cliques",
-    n_classes: int = 50,
-    per_class: int = 25,
-    n_features: int = 10,
-    random_state: int | None = 0,
+    kind: str = "cliques", n_classes: int = 50, per_class: int = 25, n_features: int = 10, random_state: int | None = 0
 ) -> Labelled:
     """Draw classes that HAC under Euclidean linkages finds as nodes, in random order.
 

@@ -2,7 +2,7 @@
 
 The score of a point and a cluster under the linkage itself would not do for vectors. It prefers small clusters
 (``"ward"``), dense ones (``"average"``, by the spread of the points in them) or narrow ones (``"complete"``), and so it
-puts fewer points into the clusters they are in than the distance to the centre does (docs/clusters.md).
+puts fewer points into the clusters they are in than the distance to the centre does (docs/development/cuts.md).
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _by_product(kept: StoredPoints, labels: Labels, k: int) -> Measure:
 def _by_tanimoto(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return 1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m), as a measure."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
-    lengths = _squares(centres)
-    return lambda rows: _one_minus_tanimoto(_products(rows, centres), _squares(rows)[:, None] + lengths)
+    lengths = squared_lengths(centres)
+    return lambda rows: _one_minus_tanimoto(_products(rows, centres), squared_lengths(rows)[:, None] + lengths)
 
 
 def _one_minus_tanimoto(products: Floats, squares: Floats) -> Floats:
@@ -127,11 +127,11 @@ def _euclidean(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     # As near to the clusters as can be, for squared lengths have no digits left far from the origin.
     middle = np.median(means, axis=0)
     centres = means - middle
-    lengths = np.einsum("ij,ij->i", centres, centres)
+    lengths = squared_lengths(centres)
 
     def measure(rows: Floats) -> Floats:
         rows = (rows - origin) * kept.scale - middle
-        squared = np.einsum("ij,ij->i", rows, rows)[:, None] - 2 * (rows @ centres.T) + lengths
+        squared = squared_lengths(rows)[:, None] - 2 * (rows @ centres.T) + lengths
         return np.sqrt(np.maximum(squared, 0.0)) / kept.scale
 
     return measure
@@ -139,10 +139,10 @@ def _euclidean(kept: StoredPoints, labels: Labels, k: int) -> Measure:
 
 def _sparse_euclidean(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     centres = _means(kept.rows, labels, k, _unchanged)
-    lengths = _squares(centres)
+    lengths = squared_lengths(centres)
 
     def measure(rows: Any) -> Floats:
-        both = _squares(rows)[:, None] + lengths
+        both = squared_lengths(rows)[:, None] + lengths
         squared = both - 2 * _products(rows, centres)
         return np.sqrt(np.where(squared > ROUNDING * both, squared, 0.0))
 
@@ -153,11 +153,6 @@ def _products(rows: Any, centres: Any) -> Floats:
     """Return the products of all rows with all centres, dense."""
     found = rows @ centres.T
     return np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
-
-
-def _squares(rows: Any) -> Floats:
-    """Return the squared lengths of rows."""
-    return squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
 
 
 def _pieces(rows: Any) -> Iterator[tuple[slice, Floats]]:
@@ -187,7 +182,7 @@ def _spreads(rows: Any, labels: Labels, means: Floats) -> Floats:
     for part, piece in _pieces(rows):
         own = labels[part] >= 0
         gaps = piece[own] - means[labels[part][own]]
-        sums += np.bincount(labels[part][own], np.einsum("ij,ij->i", gaps, gaps), len(means))
+        sums += np.bincount(labels[part][own], squared_lengths(gaps), len(means))
     return sums / np.maximum(np.bincount(labels[labels >= 0], minlength=len(means)), 1)
 
 
@@ -203,7 +198,7 @@ def _units(rows: Any) -> Any:
     """Return rows of length 1; a zero vector stays, and is similar to nothing."""
     if scipy.sparse.issparse(rows):
         return scaled(rows, unit_scale(rows))
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths = np.sqrt(squared_lengths(rows))
     return rows / np.where(lengths > 0, lengths, 1.0)[:, None]
 
 

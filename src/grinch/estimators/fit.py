@@ -43,24 +43,19 @@ class Builder(Protocol):
     @property
     def n_leaves(self) -> int:
         """The number of points in the tree."""
-        ...
 
     @property
     def stats(self) -> dict[str, int]:
         """Counts of the work that was done."""
-        ...
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         """Insert points in order, and call ``progress`` with their number; an error on the way leaves a valid tree."""
-        ...
 
     def tree(self) -> Tree:
         """Return the current tree; later points do not change it."""
-        ...
 
     def to_state(self) -> State:
         """Return the state that a file holds."""
-        ...
 
 
 class Fit:

@@ -46,8 +46,8 @@ class Checked(NamedTuple):
 class Grinch(IncrementalClusterer):
     """Incremental hierarchical clustering under any linkage function.
 
-    Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting
-    and restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in
+    Points are inserted one by one into a binary cluster tree that repairs itself as they arrive, by rotating, grafting
+    and restructuring (Monath, Kobren et al., KDD 2019). The same points in the same order give the same tree, in
     batches of any size.
 
     Parameters
@@ -62,37 +62,38 @@ class Grinch(IncrementalClusterer):
         For ``"average"``: ``"sqeuclidean"`` (default), ``"cosine"`` (only directions count; on rows of length 1 it is
         the same linkage), ``"dot"``, ``"hellinger"`` (for counts: the cosine of their square roots), or a distance that
         scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a
-        compiled linkage, by what neighbours are looked for (default ``"cosine"``).
+        compiled linkage, the metric of the neighbour search (default ``"cosine"``).
     mode : {"fast", "paper", "exact"} or Rules, default="fast"
-        The moves that are made, and their reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
-        approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
-        ``Rules.fast(cap=100)`` (:class:`~grinch.Rules`).
+        The moves and their reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's approximations, ``"exact"``
+        without any, which carries the paper's guarantee; or rules of your own, such as ``Rules.fast(cap=100)``
+        (:class:`~grinch.Rules`).
     n_clusters : int, optional
         Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
     cut : {"sizeable", "height"}, default="sizeable"
         The splits that ``n_clusters`` takes: those that are high and have many points on both sides, where an outlier
-        joins the branch that it left; or strictly the highest, for which every outlier is a cluster.
+        joins the branch that it left; or strictly the highest, where every outlier is a cluster.
     layer : {"auto", "fine", "coarse"} or int, default="auto"
-        The one of ``layers_`` that the automatic cut takes: the best, an end of them, or a number from 0, the finest.
+        The layer of ``layers_`` that the automatic cut takes: the best, the finest, the coarsest, or a number from 0,
+        the finest.
     min_cluster_size : int, default=1
-        Clusters have at least this many points: smaller groups join the nearest cluster of the branch they are in, or
-        have -1 with ``noise``.
+        The smallest size of a cluster. Smaller groups join the nearest cluster of their branch or, with ``noise``, are
+        labelled -1.
     noise : bool, default=False
         Label points that belong nowhere -1: those alone in their cluster, those with less than a quarter of their
         neighbours in it, and those much farther from their neighbours than is usual in it.
     search : {"auto", "exact", "index"}, source or list of sources, default="auto"
-        The search for neighbours: exactly (by matrix products for vectors, by asking a linkage about every point
-        otherwise), or approximately by an index of cells. ``"auto"`` is exact up to 16,384 vectors and goes on
-        with the index. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
-        :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
+        The search for neighbours: exact (by matrix products for vectors, otherwise by scoring every point), or
+        approximate by an index of cells. ``"auto"`` is exact up to 16,384 vectors and continues with the index. For a
+        linkage of your own, :class:`~grinch.neighbors.ByVector`, :class:`~grinch.neighbors.ByKey`, or a list of them,
+        propose the candidates.
     n_neighbors : int, default=25
-        Neighbours found for each point; grafts choose among them.
+        Number of neighbours searched for each point; grafts choose among them.
     refine_passes : int, default=0
         Passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
     check_linkage : bool, default=False
-        Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
+        Call a linkage written in Python both ways, and raise an error if f(a, b) differs from f(b, a). For testing a
         new linkage; it doubles the cost.
     shuffle : bool, default=False
         Let ``fit`` insert the points in random order, for data sorted by class. Leaf ``i`` is still row ``i``.
@@ -106,14 +107,14 @@ class Grinch(IncrementalClusterer):
     tree_ : Tree
         The cluster tree; leaf ``i`` is the ``i``-th point. It is a copy that later points do not change.
     labels_ : ndarray of shape (n_points,)
-        Flat clusters, from 0, in the order in which their first points arrived: where clusters last longest, unless
-        ``n_clusters`` or ``threshold`` say otherwise.
+        Flat clusters, from 0, in the order in which their first points arrived: those of the automatic cut, unless
+        ``n_clusters`` or ``threshold`` is given.
     n_clusters_ : int
         The number of flat clusters.
     layers_ : list of ndarrays
-        The flat clusters of all resolutions that last, finest first, each within the next.
+        The flat clusters of all resolutions that persist, finest first, each within the next.
     layer_persistence_ : ndarray
-        How long the clusters of each layer last, from 0 to 1.
+        The quality of each layer as a share of the best, from 0 to 1.
     ids_ : list
         The ids given with the points, or their positions.
     clusters_ : list of lists
@@ -161,15 +162,15 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
-        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        """Build the tree of X. ``y`` is ignored; ``ids`` are unique names of the points."""
         super().fit(X, y, ids=ids)
         return self.refine(self.refine_passes) if self.refine_passes else self
 
     @locked
     def fit_tree(self, X: Any, tree: Tree, *, ids: Any = None) -> Self:
-        """Begin with a tree that the points of X already have, from any source; ``partial_fit`` goes on from there.
+        """Start from an existing tree of the points of X, from any source; ``partial_fit`` continues from there.
 
-        Leaf ``i`` of the tree is row ``i``. Nothing of it changes, but its scores become those of the linkage.
+        Leaf ``i`` of the tree is row ``i``. The tree is unchanged, except that its scores become those of the linkage.
 
         >>> from scipy.cluster.hierarchy import linkage
         >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
@@ -193,11 +194,10 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None, new_columns: bool = False) -> Self:
-        """Insert the points of X into the current tree. ``y`` is ignored; ``ids`` name the points, each once.
+        """Insert the points of X into the current tree. ``y`` is ignored; ``ids`` are unique names of the points.
 
-        With ``new_columns``, a sparse X may have more columns than there were: those of the points in the tree are the
-        first ones, and they have nothing in the others. It may also have fewer; its points then have nothing in the
-        last ones.
+        With ``new_columns``, a sparse X may have more columns than the points in the tree, whose columns are the first
+        ones and which are 0 in the others; or fewer, in which case its points are 0 in the last ones.
 
         >>> from scipy.sparse import csr_matrix
         >>> model = Grinch(n_clusters=2).fit(csr_matrix([[1, 0], [0, 1], [2, 0]]))
@@ -220,8 +220,8 @@ class Grinch(IncrementalClusterer):
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """Return the cluster that each point would join, without inserting it.
 
-        A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
-        cluster takes at that threshold gets -1.
+        A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that fits no
+        cluster gets -1.
         """
         with placing():
             return self.read_fit(lambda fitted: self._predict(fitted, X))
@@ -250,8 +250,8 @@ class Grinch(IncrementalClusterer):
     def remove(self, ids: Any) -> Self:
         """Remove points from the tree by their ids, and repair the places they leave.
 
-        ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
-        remaining points stay, and no position is given twice. The cost is that of inserting as many points.
+        ``ids`` are values of ``ids_``: the ids given with the points, or their positions. The remaining points keep
+        theirs, and no position is reused. It costs about as much as inserting as many points.
 
         >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.remove([1]).ids_
@@ -266,7 +266,7 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def update(self, ids: Any, X: Any) -> Self:
-        """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
+        """Replace points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
         >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.update([1], [[3, 0]]).labels_.tolist()
@@ -300,18 +300,18 @@ class Grinch(IncrementalClusterer):
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the current tree: insert points again, now that all their neighbours are known.
 
-        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
-        swap places with their aunts as long as that brings neighbours together and the linkage does not object (not
-        with ``pull``, as in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A pass that does
-        not help is undone, and is the last. What was done and gained is in ``refinements_``.
-        Ctrl-C leaves a valid tree of all points.
+        Each pass removes the points one by one and reinserts them beside the nearest of all points. Then nodes swap
+        places with their aunts as long as that brings neighbours together and the linkage agrees (not with ``pull``, as
+        in ``mode="exact"``, whose guarantee swaps would break, nor without grafts). A pass that does not help is
+        undone, and is the last. ``refinements_`` reports the work and the gain. Ctrl-C leaves a valid tree of all
+        points.
 
         Parameters
         ----------
         passes : int, default=1
             At most this many passes; the second gains much less than the first.
         points : {"all", "unsettled"}, default="all"
-            ``"unsettled"``: those that hang highest first, and not those whose sibling is a single point. For a stream,
+            ``"unsettled"``: those that hang highest first, without those whose sibling is a single point. For streams,
             together with ``budget_seconds``.
         budget_seconds : float, optional
             Stop after about this long.
@@ -335,7 +335,7 @@ class Grinch(IncrementalClusterer):
         deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
         # A tree that carries the guarantee is not given what does not keep it.
         swaps = engine.rules.graft and not engine.rules.pull
-        with self._progress("refining", passes * engine.n_leaves) as advance, self._settled():
+        with self._progress("refining", passes * engine.n_leaves) as advance, self._settled(), engine.busy():
             try:
                 fitted.refinements.append(Refiner(engine, deadline, swaps, advance).refine(passes, points))
             finally:

@@ -21,7 +21,7 @@ NOT_SCIPYS = ("dot", "hellinger")
 
 @dataclass(eq=False, repr=False)
 class HAC(TreeClusterer):
-    """Hierarchical agglomerative clustering: merge the two closest groups, again and again, until one is left.
+    """Hierarchical agglomerative clustering: merge the two closest groups repeatedly until one is left.
 
     It sees all points at once and needs memory for all pairs of them, unless ``lean``.
 
@@ -36,7 +36,7 @@ class HAC(TreeClusterer):
         centroid are Euclidean.
     lean : bool, default=False
         Use O(n) memory, by chains of nearest neighbours: slower, and the same tree for reducible linkages (single,
-        complete, average and Ward are; for one of your own you have to know).
+        complete, average and Ward are; a linkage of your own may not be).
     n_clusters : int, optional
         Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
@@ -49,8 +49,8 @@ class HAC(TreeClusterer):
 
     Notes
     -----
-    Ctrl-C keeps the merges made so far; what they have not joined yet is joined at the top with score -inf. scipy's
-    routines, used for its names, cannot be interrupted.
+    Ctrl-C keeps the merges made so far and joins the remaining groups at the top with score -inf. scipy's routines,
+    used for its names, cannot be interrupted.
 
     See :class:`~grinch.Grinch` for ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 
@@ -117,10 +117,10 @@ class HAC(TreeClusterer):
 
 @dataclass(eq=False, repr=False)
 class MiniBatchHAC(IncrementalClusterer):
-    """HAC on a buffer: when it is full, the best pair in it is merged, and the next record enters.
+    """HAC on a buffer: when it is full, its best pair is merged and the next record enters.
 
-    With a buffer as large as the data it is HAC. The tree of what has arrived so far is that of merging what is in the
-    buffer; points that arrive later go on with the buffer as it was.
+    With a buffer as large as the data it is HAC. ``tree_`` is made by merging the current contents of the buffer;
+    points that arrive later continue with the buffer itself.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class MiniBatchHAC(IncrementalClusterer):
     metric : str, optional
         As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"sqeuclidean"``.
     buffer_size : int, default=2000
-        The number of nodes that wait to be merged, at least 2.
+        The number of nodes in the buffer, at least 2.
     n_clusters, threshold, cut, layer, min_cluster_size, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 

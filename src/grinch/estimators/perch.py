@@ -26,7 +26,7 @@ class Perch(IncrementalClusterer):
     """PERCH: points go beside their nearest neighbour, and nodes rotate where one is masked (Kobren et al., KDD 2017).
 
     If every point is closer to all of its own cluster than to any other point, every cluster is a node of the tree, in
-    any order of arrival.
+    any order of arrival; with ``balance`` large clusters may be torn, as distances of large nodes are estimates.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class Perch(IncrementalClusterer):
     beam_width : int, default=10
         The number of boxes that the beam search keeps.
     balance : bool, default=False
-        Also rotate where that makes the tree more balanced and masks nothing (PERCH-B).
+        Also rotate where that makes the tree more balanced and, by the same distances, masks nothing (PERCH-B).
     max_leaves : int, optional
-        Collapse mode (PERCH-C; with ``balance`` PERCH-BC): past this many leaves, the two sibling leaves whose common
-        box is smallest become one, which is compared by its mean from then on. The tree still has all points.
+        Collapse mode (PERCH-C; with ``balance`` PERCH-BC): past this many leaves, the two sibling leaves that are
+        closest, by the bound that their boxes give, become one, which is compared by its mean from then on. The tree
+        still has all points.
     exact_leaves : int, default=16
-        Whether a node is masked is decided exactly for nodes with up to this many leaves; for larger ones by their
-        boxes and this many of their leaves.
+        Distances are measured to the points of nodes with up to this many leaves, and to the boxes of larger ones.
     n_clusters : int, optional
         Cut the tree into this many flat clusters instead of the automatic cut, by splitting the node of the
         greatest ``cost`` again and again.

@@ -12,6 +12,7 @@ from grinch.estimators.birch import Birch
 from grinch.estimators.grinch import Grinch, Online, Rotate
 from grinch.estimators.hac import HAC, MiniBatchHAC
 from grinch.estimators.perch import Perch
+from grinch.estimators.scc import SCC
 from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.linkage.named import VectorLinkage, linkage_of
 
@@ -39,6 +40,9 @@ SYSTEMS: dict[str, System] = {
     "mb-hac": System("HAC on a buffer", MiniBatchHAC, {}),
     "hac": System("all points at once", HAC, {}),
     "birch": System("a tree of cluster features", Birch, {}, False),
+    "scc": System("rounds on a graph of neighbours, by falling thresholds", SCC, {}, False),
+    "affinity": System("rounds on a graph of neighbours", SCC, {"rule": "affinity"}, False),
+    "rnn": System("reciprocal nearest neighbours on that graph", SCC, {"rule": "rnn"}, False),
 }
 
 
@@ -49,11 +53,11 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
     ----------
     name : str
         One of ``SYSTEMS``: "grinch", "rotate", "online", "perch", "perch-b", "perch-c", "perch-bc", "mb-hac", "hac",
-        "birch".
+        "birch", "scc", "affinity", "rnn".
     linkage, metric
         As in :class:`~grinch.Grinch`, the same for all systems: average linkage of squared Euclidean distances if
-        nothing is said. PERCH and BIRCH know no linkage; they go by the Euclidean distance of the points, or of their
-        directions under a linkage of cosines.
+        nothing is said. PERCH, BIRCH, SCC, Affinity and RNN know no linkage; they go by the Euclidean distance of the
+        points, or of their directions under a linkage of cosines.
     **settings
         Parameters of the estimator; for "grinch" also single rules of its mode, such as ``cap=100``.
 

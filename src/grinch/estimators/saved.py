@@ -42,17 +42,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, linkage: Any = None, search: Any = None) -> Any:
-    """Open a model that :meth:`~grinch.estimators.tree_clusterer.TreeClusterer.save` wrote; it goes on where it was.
+    """Open a model that :meth:`~grinch.estimators.tree_clusterer.TreeClusterer.save` wrote; it continues where it was.
 
-    Nothing in the file is run, and nothing is imported because a file says so. A linkage or search of your own is
-    looked up by its name among the modules that are imported already.
+    Nothing in the file is executed or imported. A linkage or search of your own is looked up by name in the modules
+    that are already imported.
 
     Parameters
     ----------
     path : str or path
         The file.
     linkage : optional
-        The linkage of your own that the model was built with, if the file could not hold it, or to look up nothing.
+        The linkage of your own that the model was built with, if it has no name, or so that no name is looked up.
     search : optional
         The same for ``search``.
 
@@ -63,7 +63,7 @@ def load(path: str | os.PathLike[str], *, linkage: Any = None, search: Any = Non
     >>> grinch.Grinch(linkage=lambda a, b: -abs(sum(a) / len(a) - sum(b) / len(b))).fit([1, 9, 2, 8]).save(path)
     >>> grinch.load(path)
     Traceback (most recent call last):
-    grinch.errors.SavedModelError: ...: the linkage is a function, which a file cannot hold. Hand in ...
+    grinch.errors.SavedModelError: ...: the linkage is a function, which a file cannot hold. Pass ...
     >>> model = grinch.load(path, linkage=lambda a, b: -abs(sum(a) / len(a) - sum(b) / len(b)))
     >>> model.n_leaves_
     4

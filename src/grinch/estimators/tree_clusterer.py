@@ -22,17 +22,7 @@ from grinch._checks import check_count, count_rows
 from grinch._types import Advance, Floats, Labels, Mask
 from grinch.cuts.choice import Choice
 from grinch.errors import LinkageError, missing_extra
-from grinch.estimators import saved
-from grinch.estimators.checks import (
-    MIN_POINTS,
-    advise_on_n_clusters,
-    advise_on_points,
-    advise_on_threshold,
-    check_ids,
-    check_not_negative,
-    check_records,
-    check_vectors,
-)
+from grinch.estimators import checks, saved
 from grinch.estimators.cluster_report import ClusterReport, agreement, memberships, simplified_silhouette
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Builder, Fit
@@ -75,7 +65,7 @@ def refuse_linkage(estimator: Any) -> None:
     """Refuse a call from a linkage, which would see a tree in the middle of a change."""
     fitted = estimator.__dict__.get("_fitted")
     if fitted is not None and getattr(fitted.builder, "is_busy", False):
-        raise RuntimeError("a linkage must not use the model that is asking it; give it a copy of what it needs")
+        raise RuntimeError("a linkage must not use the model that calls it; give it a copy of what it needs")
 
 
 # By class: looking the names up takes longer than to insert a point.
@@ -125,13 +115,13 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     @locked
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
-        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        """Build the tree of X. ``y`` is ignored; ``ids`` are unique names of the points."""
         with self._unchanged_if_refused():
             rows, new_builder, linkage = self.prepare(X, reset=True)
             n = count_rows(rows)
-            names = check_ids(ids, n, (), None)
-            advise_on_points(rows, linkage)
-            advise_on_n_clusters(self.n_clusters, n)
+            names = checks.check_ids(ids, n, (), None)
+            checks.advise_on_points(rows, linkage)
+            checks.advise_on_n_clusters(self.n_clusters, n)
             order = check_random_state(self.random_state).permutation(n) if self.shuffle else None
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(n, names, order)
@@ -139,12 +129,12 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 rows = rows[order] if hasattr(rows, "shape") else [rows[i] for i in order]
             self._insert(rows)
         if self.threshold is not None:
-            advise_on_threshold(self.threshold, self._best_score(linkage), linkage)
+            checks.advise_on_threshold(self.threshold, self._best_score(linkage), linkage)
         return self
 
     def _best_score(self, linkage: VectorLinkage | Linkage) -> float | None:
         """Return the best score in the tree; the best there can be if points are few, or scores may be dear."""
-        if not isinstance(linkage, VectorLinkage) or self.n_leaves_ < MIN_POINTS:
+        if not isinstance(linkage, VectorLinkage) or self.n_leaves_ < checks.MIN_POINTS:
             return getattr(linkage, "ceiling", None)
         return float(np.fmax.reduce(self._fitted.tree().scores))
 
@@ -284,11 +274,10 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def transform(self, X: Any) -> Floats:
         """Return the distance of each point to each cluster of ``labels_``, without inserting any.
 
-        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction
-        (of square roots for ``"hellinger"``), 1 minus the Tanimoto coefficient with the mean, or the Euclidean distance
-        to the mean; under other distances, that to the first exemplar of :meth:`summary`;
-        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them
-        all.
+        It is the distance to the centre, in the measure of the linkage: 1 minus the cosine with the mean direction (of
+        square roots for ``"hellinger"``), 1 minus the Tanimoto coefficient with the mean, or the Euclidean distance to
+        the mean; under other distances, that to the first exemplar of :meth:`summary`; under a linkage of your own,
+        minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them all.
 
         Returns
         -------
@@ -317,9 +306,10 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def membership(self, X: Any) -> Floats:
         """Return the degree to which each point belongs to each cluster, by its distances; each row sums to 1.
 
-        It is that of fuzzy c-means, in proportion to 1 / distance⁴ by :meth:`transform`; where distances are below 0
-        (dot products, scores without a ceiling), to exp(-distance / their mean absolute deviation). The cluster that
-        :meth:`predict` names is the first, also where the centre of another is nearer: both count as near then.
+        It is the membership of fuzzy c-means, proportional to 1 / distance⁴ by :meth:`transform`; where distances are
+        below 0 (dot products, scores without a ceiling), to exp(-distance / their mean absolute deviation). The cluster
+        of :meth:`predict` always has the highest degree: if the centre of another is nearer, both count as equally
+        near.
 
         Returns
         -------
@@ -376,11 +366,11 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Parameters
         ----------
         texts : sequence or mapping, optional
-            A text for each point, in the order they arrived; or by their ids.
+            A text for each point, in the order of arrival, or by id.
         labels : sequence, optional
             The true class of each point.
         payload : sequence of dicts or DataFrame, optional
-            Whatever is to be shown of each point, instead of ``texts``.
+            Fields to show for each point, instead of ``texts``.
         images : path, optional
             The folder below which image files are read.
         text, image, label, x, y : str, optional
@@ -403,10 +393,10 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     # Saving and copying -------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all; :func:`grinch.load` opens it, and it goes on where it was.
+        """Write the model to a file, atomically. :func:`grinch.load` opens it, and the model continues where it was.
 
         A linkage or search of your own is saved by its name, ``module:name``; one without a name (a lambda, a function
-        within another) has to be handed in again when the file is opened. See docs/saving.md.
+        within another) must be passed to ``load``. See docs/saving.md.
 
         >>> import grinch, tempfile
         >>> path = tempfile.mkdtemp() + "/model.grinch"
@@ -535,12 +525,16 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _rows_for(self, linkage: VectorLinkage | Linkage, X: Any, reset: bool, stays_sparse: bool = False) -> Any:
         """Return X as a linkage takes it: rows of numbers for linkages of vectors, a list of records for others."""
         if isinstance(linkage, VectorLinkage):
-            rows = check_vectors(self, X, reset, stays_sparse)
+            rows = checks.check_vectors(self, X, reset, stays_sparse)
             if linkage.is_of_roots:
-                check_not_negative(rows, linkage.metric)
+                checks.check_not_negative(rows, linkage.metric)
             return rows
         given = getattr(self, "linkage")  # noqa: B009
-        return dense_rows(check_vectors(self, X, reset)) if isinstance(given, str) else check_records(X, given)
+        return (
+            dense_rows(checks.check_vectors(self, X, reset))
+            if isinstance(given, str)
+            else checks.check_records(X, given)
+        )
 
     def _insert(self, rows: Any) -> None:
         with self._progress("inserting", count_rows(rows)) as advance, self._settled():
@@ -606,15 +600,15 @@ class IncrementalClusterer(TreeClusterer):
 
     @locked
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
-        """Insert the points of X into the current tree. ``y`` is ignored; ``ids`` name the points, each once."""
+        """Insert the points of X into the current tree. ``y`` is ignored; ``ids`` are unique names of the points."""
         first = not self.__sklearn_is_fitted__()
         with self._unchanged_if_refused():
             rows, new_builder, linkage = self.prepare(X, reset=first)
             known: Container[Any] = () if ids is None or first else self._fitted
-            names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
+            names = checks.check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
-                advise_on_points(rows, linkage)
-                advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
+                checks.advise_on_points(rows, linkage)
+                checks.advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
                 self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
             self._fitted.ids.extend(count_rows(rows), names)

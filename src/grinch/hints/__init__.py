@@ -1,4 +1,4 @@
-"""Which linkage suits some vectors."""
+"""The choice of a linkage for vectors."""
 
 from grinch.hints.suggest import suggest_linkage
 

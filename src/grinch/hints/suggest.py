@@ -2,7 +2,7 @@
 
 A neighbour of a point is near by distance and near by angle: those both agree on favour neither. Every linkage clusters
 the same sample of points, in several orders, and the one that keeps neighbours together in the smallest groups is
-suggested. How well that works, and what works less well: docs/linkages.md.
+suggested. How well that works, and what works less well: docs/development/linkages.md.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from grinch._checks import check_count
-from grinch._types import Ids
+from grinch._top_k import nearest_rows
+from grinch._types import Ids, Mask
 from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors, no_advice
 from grinch.estimators.grinch import Grinch
-from grinch.hints.neighbors import agreed_neighbors, neighbor_cost
 from grinch.linkage.named import VECTOR_LINKAGES, VectorLinkage, linkage_of
 from grinch.summaries.vectors import dense_rows
-from grinch.tree import Tree
+from grinch.tree import NONE, Tree
 
 Named = str | tuple[str, str]
 
@@ -72,18 +72,12 @@ class Suggestion:
 
 
 def suggest_linkage(
-    X: Any,
-    linkages: Sequence[Named] = LINKAGES,
-    *,
-    n_orders: int = 3,
-    sample: int = 2000,
-    random_state: Any = 0,
+    X: Any, linkages: Sequence[Named] = LINKAGES, *, n_orders: int = 3, sample: int = 2000, random_state: Any = 0
 ) -> Suggestion:
     """Suggest a linkage for vectors, without labels: the one that keeps neighbours together in the smallest groups.
 
-    A hint, not a proof: on ten labelled sets that it was not chosen on, each in three scalings, it lost .010 of purity
-    on average against the best linkage of each, where average linkage under cosine for all lost .021
-    (docs/linkages.md). Scale X first as you mean to cluster it: that often decides more than the linkage.
+    It is a heuristic: docs/linkages.md has the purity it loses against the best linkage on labelled sets. Scale X first
+    as you mean to cluster it: that often decides more than the linkage.
 
     Parameters
     ----------
@@ -95,9 +89,9 @@ def suggest_linkage(
     n_orders : int, default=3
         In how many random orders each linkage clusters the points; at least 2.
     sample : int, default=2000
-        Look at this many points, drawn at random, if there are more.
+        The largest number of points to use, drawn at random.
     random_state : int, RandomState or None, default=0
-        Decides the sample and the orders.
+        The source of the sample and the orders.
 
     Returns
     -------
@@ -135,11 +129,7 @@ def suggest_linkage(
 
 
 def _candidate(
-    linkage: VectorLinkage,
-    points: npt.NDArray[Any],
-    near: Ids,
-    seeds: Sequence[int],
-    triplets: npt.NDArray[np.integer],
+    linkage: VectorLinkage, points: npt.NDArray[Any], near: Ids, seeds: Sequence[int], triplets: npt.NDArray[np.integer]
 ) -> Candidate:
     costs, choices = [], []
     for seed in seeds:
@@ -201,3 +191,55 @@ def _validate_linkage(entry: Any) -> VectorLinkage:
     linkage = linkage_of(name, metric)
     assert isinstance(linkage, VectorLinkage)
     return linkage
+
+
+# Neighbours that favour neither distance nor angle, and how far apart a tree puts them --------------------------------
+
+# How many nearest by each of the two are compared.
+COUNTED = 10
+# Rows of similarities that are looked at together.
+BLOCK = 512
+
+
+def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
+    """Return, by point, those that are among its nearest by distance and by angle, padded with NONE.
+
+    Ten nearest by each; more where fewer than one a point is in both.
+
+    >>> agreed_neighbors(np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.1, 2.0]]))[:, 0].tolist()
+    [1, 0, 3, 2]
+    """
+    n = len(points)
+    centred = points.astype(np.float64) - points.mean(axis=0, dtype=np.float64)
+    lengths = np.linalg.norm(points.astype(np.float64), axis=1, keepdims=True)
+    directions = points / np.where(lengths > 0, lengths, 1.0)
+    # Of x·y - |y|²/2, the largest is the nearest.
+    shift = -0.5 * np.einsum("ij,ij->i", centred, centred)
+    k = min(COUNTED, n - 1)
+    while True:
+        by_distance, by_angle = nearest_rows(centred, shift, k), nearest_rows(directions, np.zeros(n), k)
+        is_in_both = np.concatenate(
+            [_is_in(by_distance[i : i + BLOCK], by_angle[i : i + BLOCK]) for i in range(0, n, BLOCK)]
+        )
+        if is_in_both.sum() >= n or k == n - 1:
+            break
+        k = min(2 * k, n - 1)
+    kept = np.where(is_in_both, by_distance, NONE)
+    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(~is_in_both, axis=1, kind="stable"), axis=1))
+
+
+def _is_in(a: Ids, b: Ids) -> Mask:
+    """Return which entries of each row of ``a`` are in the same row of ``b``."""
+    return (a[:, :, None] == b[:, None, :]).any(axis=2)
+
+
+def neighbor_cost(tree: Tree, near: Ids) -> float:
+    """Return the mean number of points under the common ancestor of two neighbours.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> neighbor_cost(tree, np.array([[1, 2], [0, NONE], [NONE, NONE]]))
+    2.3333333333333335
+    """
+    points, columns = np.nonzero(near != NONE)
+    sizes = tree.sizes()[tree.common_ancestors(points, near[points, columns])]
+    return int(sizes.sum(dtype=np.int64)) / len(sizes)

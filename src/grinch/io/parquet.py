@@ -74,7 +74,7 @@ class Columns(NamedTuple):
     dtype: str
 
     def shown(self) -> str:
-        """Return a value as Python writes it, cut short."""
+        """Return the first columns, each with its type, and how many more there are."""
         pairs = [f"{name}: {kind}" for name, kind in zip(self.names, self.types, strict=True)]
         more = f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else ""
         return ", ".join(pairs[:MOST_NAMES]) + more

@@ -54,11 +54,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(
-    path: str | Path,
-    text: str | None = None,
-    label: str | None = None,
-    id: str | None = None,
-    keep: Sequence[str] = (),
+    path: str | Path, text: str | None = None, label: str | None = None, id: str | None = None, keep: Sequence[str] = ()
 ) -> Texts:
     r"""Read the lines of a .txt, or the column ``text`` of a .csv, .tsv, .jsonl (packed or not) or .parquet.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from grinch._labels import is_missing
 from grinch.errors import missing_extra
-from grinch.io.write import harmless, replacing
+from grinch.io.write import replacing, write_table
 from grinch.tree import Tree
 
 
@@ -72,9 +72,7 @@ def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Seq
 
 def _write_csv(path: Path, header: list[str], rows: Iterable[Sequence[object]]) -> None:
     with replacing(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(harmless(map(_cell, row)) for row in rows)
+        write_table(out, header, (map(_cell, row) for row in rows))
 
 
 def _cell(value: object) -> object:

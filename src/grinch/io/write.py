@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -104,6 +105,13 @@ def harmless(cells: Iterable[object]) -> list[object]:
     ["'=1+1", '-1', -1, "'@SUM(A1)", 'plain']
     """
     return [f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in cells]
+
+
+def write_table(out: IO[str], header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write CSV for people: text that a spreadsheet would run as a formula gets a single quote in front."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(map(harmless, rows))
 
 
 def _is_formula(text: str) -> bool:

@@ -7,17 +7,3 @@ from grinch.linkage.named import VectorGroup, VectorLinkage
 from grinch.linkage.pairwise import Pairwise
 from grinch.linkage.rules import WithRules
 from grinch.linkage.weighted import VectorMeans, WeightedSum
-
-__all__ = [
-    "Bayesian",
-    "BetaBernoulli",
-    "Learned",
-    "Linkage",
-    "NormalGamma",
-    "Pairwise",
-    "VectorGroup",
-    "VectorLinkage",
-    "VectorMeans",
-    "WeightedSum",
-    "WithRules",
-]

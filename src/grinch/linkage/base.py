@@ -34,24 +34,21 @@ Similarity = Callable[[list[Any], list[Any]], float]
 class Linkage(Protocol):
     """A similarity of two groups of records of any kind, in three small parts.
 
-    A summary is whatever the linkage needs to know of a group: a vector, a counter of words, a list of members.
+    A summary holds whatever the linkage needs to know about a group: a vector, a counter of words, a list of members.
     Higher scores are closer. ``score`` should be symmetric, and ``merge`` must not change its arguments.
 
-    Two more are used where a linkage has them: ``scores(a, others)``, the scores of one summary with many in one call,
-    and ``ceiling``, the score of two identical records, which is where the heights of the tree start from.
+    Two more are optional: ``scores(a, others)``, the scores of one summary with many in one call, and ``ceiling``, the
+    score of two identical records, from which the heights of the tree are measured.
     """
 
     def leaf(self, record: Any) -> Any:
         """Return the summary of a single record."""
-        ...
 
     def merge(self, a: Any, b: Any) -> Any:
         """Return the summary of two groups taken together."""
-        ...
 
     def score(self, a: Any, b: Any) -> float:
-        """Return how similar two groups are."""
-        ...
+        """Return the similarity of two groups."""
 
 
 def scores_of(linkage: Any, a: Any, others: Sequence[Any]) -> Floats:
@@ -125,7 +122,7 @@ def linkage_from_state(state: Any, given: Any) -> Any:
         now = linkage_to_state(given)
         if kind != "hand_in" and "hand_in" not in now and now != state:
             warnings.warn(
-                f"the model was built with the linkage {content!r}, and goes on with {given!r}. Unless it is the same"
+                f"the model was built with the linkage {content!r}, and continues with {given!r}. Unless it is the same"
                 " under another name, its tree is of two kinds from now on",
                 UserWarning,
                 stacklevel=2,
@@ -133,7 +130,7 @@ def linkage_from_state(state: Any, given: Any) -> Any:
         return given
     if kind == "hand_in":
         raise SavedModelError(
-            f"the linkage is {content}, which a file cannot hold. Hand in the one that the model was built with:"
+            f"the linkage is {content}, which a file cannot hold. Pass the one that the model was built with:"
             " with linkage=..."
         )
     return part_from_state(state)
@@ -234,11 +231,11 @@ def find(name: Any, hand_in: str) -> Any:
         if not _may_be_named(module):
             raise SavedModelError(
                 f"the saved model names {name!r:.100}, and no linkage or search is taken from {module!r}. If you trust"
-                f" the file, hand it in with {hand_in}=..."
+                f" the file, pass it with {hand_in}=..."
             )
         raise SavedModelError(
             f"the saved model needs {name!r:.100}, which is not there. Import {module} first (a saved model imports"
-            f" nothing by itself), or hand it in with {hand_in}=..."
+            f" nothing by itself), or pass it with {hand_in}=..."
         )
     return found
 

@@ -33,11 +33,9 @@ class Family(Protocol):
 
     def statistics(self, record: Any) -> Vector:
         """Return sufficient statistics of one record; those of a group are their sum."""
-        ...
 
     def log_marginal(self, statistics: Vector, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Log p(D | H1) from summed statistics (groups x statistics) and numbers of points."""
-        ...
 
 
 @saved_tuple("evidence")

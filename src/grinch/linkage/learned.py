@@ -21,7 +21,7 @@ class Learned:
         function from a matrix of features to a vector of scores. Linear models are evaluated as a plain product, and
         LightGBM's by the bare booster: on few rows the wrappers cost many times the prediction.
     groups : object with ``leaf`` and ``merge``
-        What is kept of a group: a Linkage, or anything with those two methods.
+        Makes the summaries of groups: a Linkage, or any object with those two methods.
     features : callable
         ``features(a, others)`` of a summary and a list of summaries: a matrix with one row for each of the others.
 

@@ -69,7 +69,7 @@ def _step_toward(out: Vectors32, a: Vectors32, b: Vectors32, share: np.float32) 
 
 @jitable
 def formula_score(formula: int, means: Vectors32, moments: Floats, u: int, v: int) -> float:
-    """Return the formulas, by number."""
+    """Return the score of nodes u and v by the formula of this number."""
     a, b = means[u], means[v]
     if formula == COSINE:
         lengths = moments[u, LENGTH] * moments[v, LENGTH]

@@ -112,13 +112,12 @@ class Pairwise:
         ``distance(x, y)`` of two records, lower for closer, or a name that :func:`scipy.spatial.distance.cdist` knows,
         for vectors. The score is minus the distance. Give either ``similarity`` or ``distance``.
     remember : int, default=1_000_000
-        How many scores of groups are kept, and how many of pairs of records; 0 keeps none. A score that is no longer
-        kept is computed again.
+        The size of the cache of scores of groups, and of that of pairs of records; 0 for none.
 
     Attributes
     ----------
     pairs_computed : int
-        How many pairs of records have been measured.
+        The number of pairs of records that have been measured.
 
     Examples
     --------
@@ -222,8 +221,9 @@ class Pairwise:
         return a.parts is not None and any(self._recall(part, b) is not None for part in a.parts)
 
     def _worked_out(self, a: Group, b: Group) -> float:
-        """Return down the parts of a as long as one of them is known with b and one is not; then back up, combining.
+        """Return the value of a and b, computed from those of their parts that are known.
 
+        The search goes down the parts of a as long as one of them is known with b and one is not, then back up.
         After an insert that is the path to the new record, so only the new record is measured.
         """
         path = []

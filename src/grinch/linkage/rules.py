@@ -8,17 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.base import (
-    FunctionLinkage,
-    Linkage,
-    Similarity,
-    function_from_state,
-    function_to_state,
-    part_from_state,
-    part_to_state,
-    saved_as,
-    scores_of,
-)
+from grinch.linkage import base
+from grinch.linkage.base import Linkage, saved_as
 from grinch.saving.json_values import saved_tuple
 
 Key = Callable[[Any], Any]
@@ -43,7 +34,7 @@ class WithRules:
     Parameters
     ----------
     linkage : Linkage
-        What decides where no rule applies: a Linkage, or a function of two lists of records.
+        Used where no rule applies: a Linkage, or a function of two lists of records.
     must : sequence of callables
         Each maps a record to a value or None. Two groups that share a value belong together (the same ORCID).
     cannot_share : sequence of callables
@@ -67,7 +58,7 @@ class WithRules:
 
     def __init__(
         self,
-        linkage: Linkage | Similarity,
+        linkage: Linkage | base.Similarity,
         must: Sequence[Key] = (),
         cannot_share: Sequence[Key] = (),
         cannot_differ: Sequence[Key] = (),
@@ -76,7 +67,7 @@ class WithRules:
         if not isinstance(linkage, Linkage):
             if not callable(linkage):
                 raise TypeError(f"linkage must be an object with leaf, merge and score, or a function; got {linkage!r}")
-            linkage = FunctionLinkage(linkage)
+            linkage = base.FunctionLinkage(linkage)
         for name, keys in (("must", must), ("cannot_share", cannot_share), ("cannot_differ", cannot_differ)):
             if callable(keys) or not all(map(callable, keys)):
                 raise TypeError(f"{name} must be a list of functions of a record; got {keys!r}")
@@ -100,7 +91,7 @@ class WithRules:
         return self.linkage.score(a.summary, b.summary) + self._rule(a, b)
 
     def scores(self, a: Ruled, others: Sequence[Ruled]) -> npt.NDArray[np.float64]:
-        values = scores_of(self.linkage, a.summary, [b.summary for b in others])
+        values = base.scores_of(self.linkage, a.summary, [b.summary for b in others])
         return values + np.array([self._rule(a, b) for b in others])
 
     def _rule(self, a: Ruled, b: Ruled) -> float:
@@ -112,10 +103,10 @@ class WithRules:
         return self.weight if any(x & y for x, y in zip(a.must, b.must, strict=True)) else 0.0
 
     def to_state(self) -> dict[str, Any]:
-        keys = {name: [function_to_state(key) for key in getattr(self, name)] for name in KEYS}
-        return {"linkage": part_to_state(self.linkage), **keys, "weight": float(self.weight)}
+        keys = {name: [base.function_to_state(key) for key in getattr(self, name)] for name in KEYS}
+        return {"linkage": base.part_to_state(self.linkage), **keys, "weight": float(self.weight)}
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
-        keys = {name: [function_from_state(key) for key in state[name]] for name in KEYS}
-        return cls(part_from_state(state["linkage"]), **keys, weight=state["weight"])
+        keys = {name: [base.function_from_state(key) for key in state[name]] for name in KEYS}
+        return cls(base.part_from_state(state["linkage"]), **keys, weight=state["weight"])

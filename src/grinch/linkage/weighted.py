@@ -10,15 +10,8 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.errors import unknown_name
-from grinch.linkage.base import (
-    Linkage,
-    function_from_state,
-    function_to_state,
-    part_from_state,
-    part_to_state,
-    saved_as,
-    scores_of,
-)
+from grinch.linkage import base
+from grinch.linkage.base import Linkage, saved_as
 from grinch.linkage.named import VECTOR_LINKAGES, metric_in_full
 from grinch.saving.json_values import saved_tuple
 
@@ -79,12 +72,16 @@ class WeightedSum:
     def scores(self, a: list[Any], others: Sequence[list[Any]]) -> Scores:
         total = np.zeros(len(others))
         for i, part in enumerate(self.parts):
-            total += part.weight * scores_of(part.linkage, a[i], [b[i] for b in others])
+            total += part.weight * base.scores_of(part.linkage, a[i], [b[i] for b in others])
         return total
 
     def to_state(self) -> list[Any]:
         return [
-            [float(part.weight), part_to_state(part.linkage), None if part.of is None else function_to_state(part.of)]
+            [
+                float(part.weight),
+                base.part_to_state(part.linkage),
+                None if part.of is None else base.function_to_state(part.of),
+            ]
             for part in self.parts
         ]
 
@@ -92,7 +89,7 @@ class WeightedSum:
     def from_state(cls, state: Any) -> Self:
         return cls(
             [
-                (weight, part_from_state(linkage), *(() if of is None else (function_from_state(of),)))
+                (weight, base.part_from_state(linkage), *(() if of is None else (base.function_from_state(of),)))
                 for weight, linkage, of in state
             ]
         )

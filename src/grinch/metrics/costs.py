@@ -63,7 +63,7 @@ def moseley_wang_revenue(tree: Tree, vectors: Any, similarity: str = "dot", *, n
     similarity : {"dot", "cosine"}
         Of a pair of points. The cosine with a zero vector is 0.
     normalized : bool
-        As a part of what no tree exceeds, n - 2 times the sum of all similarities (if none is below 0). A random
+        Divide by the bound that no tree exceeds, n - 2 times the sum of all similarities (if none is below 0). A random
         tree is expected to have a third. ``nan`` where that is 0.
 
     Examples

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count
-from grinch._types import Floats, Labels
+from grinch._types import Floats, Ids, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
+from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.lca import check_unlabelled, class_codes, class_lca, labelled_sizes
 
 
-def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count") -> float:
+def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count", ties: str = "split") -> float:
     """Return the dendrogram purity: over all pairs of points of one class, the mean purity of their common ancestor.
 
     Exact, in O(n log depth).
@@ -29,6 +30,9 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     unlabelled : {"count", "ignore"}
         Points without a class make no pairs. With ``"count"`` they still count in the nodes they are in, which
         makes these less pure; with ``"ignore"`` it is as if they were not in the tree.
+    ties : {"split", "join"}
+        With ``"join"`` a node and its parent of exactly the same score count as one node of more than two children:
+        the purity of a tree such as that of :class:`~grinch.SCC` as it was before it was made binary.
 
     Returns
     -------
@@ -48,27 +52,48 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     (1.0, 0.667)
     >>> dendrogram_purity(tree, ["a", "a", None], unlabelled="ignore")
     1.0
+    >>> of_one_node = Tree.from_merges(np.array([[0, 1], [2, 3]]), np.array([0.5, 0.5]))
+    >>> round(dendrogram_purity(of_one_node, ["a", "a", "b"], ties="join"), 3)
+    0.667
     """
-    return purity_of_codes(tree, class_codes(labels, tree.n_leaves), check_unlabelled(unlabelled))
+    if ties not in ("split", "join"):
+        raise unknown_name("ties", ties, ("split", "join"))
+    ignore = check_unlabelled(unlabelled)
+    return purity_of_codes(tree, class_codes(labels, tree.n_leaves), ignore, join_ties=ties == "join")
 
 
-def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False) -> float:
+def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False, join_ties: bool = False) -> float:
     """Return the dendrogram purity for classes given as numbers, -1 for none."""
     meetings = class_lca(tree, codes)
-    pairs = meetings.pairs
+    pairs, nodes, counts = meetings.pairs, meetings.nodes, meetings.left + meetings.right
     if not len(pairs):
         return float("nan")
     sizes = labelled_sizes(tree, codes) if ignore_unlabelled else tree.sizes()
-    purities = (meetings.left + meetings.right) / sizes[meetings.nodes]
-    return float((pairs @ purities) / pairs.sum())
+    if join_ties:
+        nodes = _tops_of_ties(tree)[nodes]
+        # The points of a class under a joined node are those of its highest meeting in it.
+        _, groups = np.unique(np.stack([meetings.classes, nodes]), axis=1, return_inverse=True)
+        most = np.zeros(len(pairs))
+        np.maximum.at(most, groups.ravel(), counts)
+        counts = most[groups.ravel()]
+    return float((pairs @ (counts / sizes[nodes])) / pairs.sum())
+
+
+def _tops_of_ties(tree: Tree) -> Ids:
+    """Return, by node id, the highest ancestor that is reached by way of nodes of the same score."""
+    parents, scores, tops = tree.parents(), tree.scores, np.arange(tree.n_ids, dtype=np.int32)
+    is_tied = (parents >= 0) & (scores[parents] == scores)
+    tops[is_tied] = parents[is_tied]
+    while (higher := tops[tops] != tops).any():
+        tops[higher] = tops[tops[higher]]
+    return tops
 
 
 class RunningPurity:
     """Dendrogram purity of a growing tree, after each point or every few of them: the curve of the paper's figures.
 
-    Each value is exact. An insert may rearrange any part of the tree, and changes the size of every node above the
-    new point, the largest ones among them; so every value is counted from scratch in O(n log depth): some
-    0.5 ms at 5,000 points, 30 ms at 100,000. Only the classes are kept. For long streams give ``every``.
+    Each value is exact. An insert may rearrange any part of the tree, so every value is computed from scratch, in O(n
+    log depth). For long streams give ``every``.
 
     Parameters
     ----------
@@ -136,7 +161,7 @@ def expected_purity(
     labels : array-like of shape (n_leaves,)
         The true class of each point; None or nan for a point without one.
     n_clusters : int or sequence of int
-        Into how many clusters to cut, as :func:`grinch.cuts.cut_n_clusters` does.
+        The number of clusters, as for :func:`grinch.cuts.cut_n_clusters`.
     unlabelled : {"count", "ignore"}
         Whether points without a class count as points that are not of the largest class, or not at all.
 
@@ -178,7 +203,7 @@ def _largest_class(tree: Tree, codes: Labels) -> Floats:
 
 
 class SampledPurity(NamedTuple):
-    """An estimate and the interval that holds the exact value with the given confidence."""
+    """An estimate, and an interval that contains the exact value with the given confidence."""
 
     purity: float
     low: float
@@ -206,10 +231,10 @@ def sampled_purity(
     n_pairs : int
         Pairs to draw, with replacement.
     confidence : float
-        How often the interval holds the exact value, at least. It is Hoeffding's, which needs no assumption: with
-        100,000 pairs and 0.95 it is ± 0.0043 wide, cut off at 0 and 1.
+        The least probability with which the interval contains the exact value. It is Hoeffding's interval, which needs
+        no assumption: with 100,000 pairs and 0.95 it is ± 0.0043, clipped to 0 and 1.
     random_state : int, numpy Generator or None
-        Where the draws come from.
+        The source of randomness.
 
     Returns
     -------

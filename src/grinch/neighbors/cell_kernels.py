@@ -56,17 +56,14 @@ class Cells(NamedTuple):
 
 
 @by_reference
-class Metric(NamedTuple):
-    """The measure of nearness: by direction alone or not, and by product or by distance."""
+class Workspace(NamedTuple):
+    """What near means, by direction alone or not, and by product or by distance; and scratch space of one thread.
+
+    The latter is for vectors, a step, scores of cells and of members, and cells chosen.
+    """
 
     is_cosine: bool
     is_product: bool
-
-
-@by_reference
-class Workspace(NamedTuple):
-    """Scratch space of one thread: vectors, a step, scores of cells and of members, and cells chosen."""
-
     together: Vectors32
     row: Vectors32
     step: Vectors32
@@ -101,10 +98,10 @@ def _copy(source: Numbers, target: Numbers) -> None:
 
 
 @jitable
-def _read(arrays: Arrays, x: int, metric: Metric, row: Vectors32) -> None:
+def _read(arrays: Arrays, x: int, is_cosine: bool, row: Vectors32) -> None:
     """Read point x as it is compared."""
     factor = np.float32(1.0)
-    if metric.is_cosine:
+    if is_cosine:
         length = arrays.moments[x, LENGTH]
         factor = np.float32(1.0 / length) if length > 0.0 else np.float32(0.0)
     for j in range(row.shape[0]):
@@ -140,6 +137,16 @@ def _score_cells(cells: Cells, row: Vectors32, scores: Vectors32) -> None:
 
 
 @jitable
+def _score_together(arrays: Arrays, cells: Cells, points: Slots, first: int, count: int, space: Workspace) -> None:
+    """Read some points, and write their products with every centre, each tile of which is read once."""
+    for i in range(count):
+        _read(arrays, points[first + i], space.is_cosine, space.together[i])
+    for t in range(_n_tiles(cells)):
+        for i in range(count):
+            _score_tile(cells.tiles[t], space.together[i], space.cell_scores[i, t * TILE : (t + 1) * TILE])
+
+
+@jitable
 def _home(cells: Cells, scores: Vectors32) -> int:
     """Return the cell with the nearest centre, by the products with all of them; the first of equals."""
     home = 0
@@ -171,10 +178,10 @@ def _choose(cells: Cells, by_product: bool, scores: Vectors32, chosen: Ids, chos
 
 
 @jitable
-def _score_members(cells: Cells, c: int, metric: Metric, row: Vectors32, base: np.float32, space: Workspace) -> None:
+def _score_members(cells: Cells, c: int, row: Vectors32, base: np.float32, space: Workspace) -> None:
     """Write about how near the members of a cell are to a vector; ``base`` is its product with the centre."""
     step = space.step
-    if metric.is_product:
+    if space.is_product:
         _copy(row, step)
     else:
         for j in range(step.shape[0]):
@@ -185,7 +192,7 @@ def _score_members(cells: Cells, c: int, metric: Metric, row: Vectors32, base: n
         for j in range(step.shape[0]):
             product += np.float32(code[j]) * step[j]
         score = base + cells.scales[c, i] * product
-        space.scores[i] = score if metric.is_product else score + cells.shifts[c, i]
+        space.scores[i] = score if space.is_product else score + cells.shifts[c, i]
 
 
 @jitable
@@ -203,15 +210,7 @@ def _offer_members(
 
 @kernel
 def look_up(
-    arrays: Arrays,
-    cells: Cells,
-    queries: Slots,
-    limits: Slots,
-    metric: Metric,
-    space: Workspace,
-    best: Vectors32,
-    ids: Ids,
-    homes: Ids,
+    arrays: Arrays, cells: Cells, queries: Slots, limits: Slots, space: Workspace, best: Vectors32, ids: Ids, homes: Ids
 ) -> None:
     """Find about the nearest points of each query before its limit, in heaps that start out full of ``-inf``.
 
@@ -219,18 +218,14 @@ def look_up(
     """
     for first in range(0, queries.shape[0], TOGETHER):
         count = min(TOGETHER, queries.shape[0] - first)
-        for i in range(count):
-            _read(arrays, queries[first + i], metric, space.together[i])
-        for t in range(_n_tiles(cells)):
-            for i in range(count):
-                _score_tile(cells.tiles[t], space.together[i], space.cell_scores[i, t * TILE : (t + 1) * TILE])
+        _score_together(arrays, cells, queries, first, count, space)
         for i in range(count):
             r, scores = first + i, space.cell_scores[i]
-            n = _choose(cells, metric.is_product, scores, space.probed, space.probed_scores)
-            homes[r] = _home(cells, scores) if metric.is_product else space.probed[0]
+            n = _choose(cells, space.is_product, scores, space.probed, space.probed_scores)
+            homes[r] = _home(cells, scores) if space.is_product else space.probed[0]
             for j in range(n):
                 c = as_id(space.probed[j])
-                _score_members(cells, c, metric, space.together[i], scores[c], space)
+                _score_members(cells, c, space.together[i], scores[c], space)
                 _offer_members(arrays, cells, c, limits[r], space.scores, best[r], ids[r])
 
 
@@ -349,11 +344,11 @@ def _divide(space: SplitSpace, n: int) -> None:
 
 
 @jitable
-def _split(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: SplitSpace) -> int:
+def _split(arrays: Arrays, cells: Cells, c: int, is_cosine: bool, space: SplitSpace) -> int:
     """Divide a full cell in two; returns the new one."""
     n, new = as_id(cells.sizes[c]), as_id(cells.head[CELLS])
     for i in range(n):
-        _read(arrays, as_id(cells.ids[c, i]), metric, space.rows[i])
+        _read(arrays, as_id(cells.ids[c, i]), is_cosine, space.rows[i])
     _divide(space, n)
     _set_centre(cells, c, space.low)
     _set_centre(cells, new, space.high)
@@ -377,7 +372,7 @@ def _take_out(cells: Cells, c: int, i: int) -> None:
 
 
 @jitable
-def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
+def _exchange(arrays: Arrays, cells: Cells, c: int, space: Workspace) -> None:
     """Move members of the cells around c to the nearest of these cells; none becomes full by that."""
     row, room = space.step, cells.ids.shape[1]
     _score_cells(cells, cells.centres[c], space.cell_scores[0])
@@ -386,7 +381,7 @@ def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Works
         own = as_id(space.around[a])
         for i in range(cells.sizes[own] - 1, -1, -1):
             x = as_id(cells.ids[own, i])
-            _read(arrays, x, metric, row)
+            _read(arrays, x, space.is_cosine, row)
             to, best = own, dot(row, cells.centres[own]) - cells.halves[own]
             for b in range(n):
                 other = as_id(space.around[b])
@@ -411,20 +406,23 @@ def _nearest_of_new(cells: Cells, home: int, first_new: int, row: Vectors32) -> 
 
 
 @kernel
+def find_homes(arrays: Arrays, cells: Cells, points: Slots, homes: Ids, space: Workspace) -> None:
+    """Let ``homes`` be the cells that points would enter; 0, if there is none yet."""
+    for first in range(0, points.shape[0], TOGETHER):
+        count = min(TOGETHER, points.shape[0] - first)
+        _score_together(arrays, cells, points, first, count, space)
+        for i in range(count):
+            homes[first + i] = _home(cells, space.cell_scores[i])
+
+
+@kernel
 def enter(
-    arrays: Arrays,
-    cells: Cells,
-    points: Slots,
-    homes: Ids,
-    entered: int,
-    metric: Metric,
-    space: Workspace,
-    split: SplitSpace,
+    arrays: Arrays, cells: Cells, points: Slots, homes: Ids, entered: int, space: Workspace, split: SplitSpace
 ) -> None:
     """Put points into cells; then ``entered`` is how many are in.
 
-    ``homes`` are their nearest cells as they are now, NONE where they are not known; all are NONE when the cells have
-    changed. Ctrl-C does not come between any of this.
+    ``homes`` are their nearest cells as they are now, and all are NONE afterwards, for the cells have changed. Ctrl-C
+    does not come between any of this.
     """
     row, room = space.row, cells.ids.shape[1]
     if cells.head[CELLS] == 0:
@@ -433,19 +431,14 @@ def enter(
             row[j] = np.float32(0.0)
         _set_centre(cells, 0, row)
         cells.sizes[0], cells.head[CELLS] = 0, 1
-    for i in range(points.shape[0]):
-        if homes[i] == NONE:
-            _read(arrays, points[i], metric, row)
-            _score_cells(cells, row, space.cell_scores[0])
-            homes[i] = _home(cells, space.cell_scores[0])
     first_new = as_id(cells.head[CELLS])
     for i in range(points.shape[0]):
-        _read(arrays, points[i], metric, row)
+        _read(arrays, points[i], space.is_cosine, row)
         home = _nearest_of_new(cells, as_id(homes[i]), first_new, row)
         if cells.sizes[home] == room:
-            new = _split(arrays, cells, home, metric, split)
-            _exchange(arrays, cells, home, metric, space)
-            _exchange(arrays, cells, new, metric, space)
+            new = _split(arrays, cells, home, space.is_cosine, split)
+            _exchange(arrays, cells, home, space)
+            _exchange(arrays, cells, new, space)
             home = _nearest_of_new(cells, home, new, row)
         _put(cells, home, as_id(cells.sizes[home]), points[i], row)
         cells.sizes[home] += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from mmap import mmap
 from typing import Any, Self
 from weakref import WeakSet
@@ -21,20 +22,9 @@ import numpy.typing as npt
 from grinch._checks import cores
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
-from grinch.neighbors.cell_kernels import (
-    CELLS,
-    ENTERED,
-    TILE,
-    TOGETHER,
-    Cells,
-    Metric,
-    SplitSpace,
-    Workspace,
-    enter,
-    look_up,
-    renumber,
-)
-from grinch.neighbors.exact import BATCH, Guard, Neighbors, VectorSearch, ahead, batches, rank
+from grinch.neighbors import cell_kernels as kernels
+from grinch.neighbors.cell_kernels import Cells
+from grinch.neighbors.exact import BATCH, Guard, Neighbors, VectorSearch, ahead, batches, ranked
 from grinch.saving.state import MANY, Fields, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
@@ -48,6 +38,8 @@ EXTRA = 16
 AROUND = 8
 # Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
 SET_ASIDE = 2**26
+# The homes of more points than this that enter at once are looked for in several threads.
+MANY_AT_ONCE = 2**16
 # No cell of a file has room for more members.
 MAX_ROOM = 2**16
 FIELDS = Fields(room=int, probes=int, extra=int, around=int)
@@ -84,8 +76,6 @@ class CellSearch(VectorSearch):
         self.summaries, self.k = summaries, k
         self.room, self.probes, self.extra, self.around = room, probes, extra, around
         self.jobs = cores()
-        leaf_metric = summaries.linkage.leaf_metric
-        self._metric = Metric(leaf_metric == "cosine", leaf_metric == "dot" and not summaries.linkage.is_spherical)
         # Held while cells change.
         self._guard = Guard()
         self._cells = self._new_cells(0)
@@ -93,13 +83,12 @@ class CellSearch(VectorSearch):
 
     def _begin(self) -> None:
         """Make what a file does not hold."""
-        self._split_space = _split_space(self.room, self.summaries.n_features)
         self._homes = np.full(BATCH, NONE, np.int32)
         # Views that use the cells: these are copied before they change, as long as there is one.
         self._frozen: WeakSet[CellSearch] = WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in ("_split_space", "_homes", "_frozen")}
+        state = {name: value for name, value in vars(self).items() if name not in ("_homes", "_frozen")}
         return state | {"_cells": self._copied(self.n_cells)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -132,17 +121,14 @@ class CellSearch(VectorSearch):
         return found | {"cells": {name: part[: ends.get(name, rows)] for name, part in self._cells._asdict().items()}}
 
     def validate(self) -> None:
-        cells, width, rows = self._cells, self.summaries.n_features, len(self._cells.sizes)
+        cells, rows = self._cells, len(self._cells.sizes)
         super().validate()
-        require(cells.head.shape == (2,) and 0 <= cells.head[CELLS] <= rows, "there are not that many cells")
-        require(0 <= cells.head[ENTERED] <= self.summaries.capacity, "more points are in cells than there are")
+        require(cells.head.shape == (2,) and 0 <= cells.head[kernels.CELLS] <= rows, "there are not that many cells")
+        require(0 <= cells.head[kernels.ENTERED] <= self.summaries.capacity, "more points are in cells than there are")
         require(all(1 <= number <= MANY for number in (self.room, self.probes, self.around)), "cells have no room")
         require(0 <= self.extra <= MANY and self._homes.shape == (BATCH,), "cells have no room")
-        members = rows, self.room
-        require(cells.centres.shape == (rows, width) and cells.halves.shape == (rows,), "cells have no centres")
-        require(cells.tiles.shape == (_tiles(rows), width, TILE), "cells have no centres")
-        require(cells.ids.shape == cells.scales.shape == cells.shifts.shape == members, "cells have no members")
-        require(cells.codes.shape == (*members, width), "members of cells have no vectors")
+        shapes, expected = ([part.shape for part in each._asdict().values()] for each in (cells, self._new_cells(rows)))
+        require(shapes == expected, "cells do not have their centres and members")
         n = self.n_cells
         require(are_within(cells.sizes[:n], 0, self.room + 1), f"a cell has more than {self.room} members")
         require(are_within(self._homes, NONE, max(n, 1)), "a point is to enter a cell that is not there")
@@ -153,12 +139,12 @@ class CellSearch(VectorSearch):
 
     @property
     def n_cells(self) -> int:
-        return int(self._cells.head[CELLS])
+        return int(self._cells.head[kernels.CELLS])
 
     @property
     def entered(self) -> int:
         """The number of points in cells; those from here on are compared one by one."""
-        return int(self._cells.head[ENTERED])
+        return int(self._cells.head[kernels.ENTERED])
 
     def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         if self.entered > start:
@@ -204,10 +190,10 @@ class CellSearch(VectorSearch):
             numbers[leaves[:left]] = np.arange(left)
             self._cells, self._frozen = self._copied(self.n_cells), WeakSet()
             loose = np.empty(left, np.int32)
-            loose = np.sort(loose[: renumber(self._cells, numbers, loose)])
+            loose = np.sort(loose[: kernels.renumber(self._cells, numbers, loose)])
             for lo, hi in batches(0, len(loose)):
                 self._enter(loose[lo:hi].astype(np.intp), np.full(hi - lo, NONE, np.int32), left)
-            self._cells.head[ENTERED] = left
+            self._cells.head[kernels.ENTERED] = left
             self._homes[:] = NONE
 
     def rewritten(self) -> None:
@@ -218,8 +204,10 @@ class CellSearch(VectorSearch):
 
     def enter_up_to(self, stop: int) -> None:
         """Put points into cells, as many whole blocks as there are before ``stop``."""
-        for lo, hi in batches(self.entered, stop // BATCH * BATCH):
-            self._enter_block(lo, hi)
+        are_many = stop - self.entered > MANY_AT_ONCE and self.jobs > 1
+        with ThreadPoolExecutor(self.jobs, "grinch-search") if are_many else nullcontext() as pool:
+            for lo, hi in batches(self.entered, stop // BATCH * BATCH):
+                self._enter_block(lo, hi, pool)
 
     def _batch(self, lo: int, hi: int, pool: Executor | None = None) -> Neighbors:
         queries, arrays, first = np.arange(lo, hi), self.summaries.arrays, self.entered
@@ -239,25 +227,35 @@ class CellSearch(VectorSearch):
         proposed = np.full(best.shape, NONE, np.int32)
         homes = np.full(n, NONE, np.int32)
         if self.n_cells:
-            look_up(arrays, cells, queries, limits, self._metric, self._workspace(), best, proposed, homes)
+            kernels.look_up(arrays, cells, queries, limits, self._workspace(), best, proposed, homes)
         recent = np.arange(self.entered, limits.max(), dtype=np.int32)
         recent = recent[arrays.gone[recent] == 0]
         recent = np.where(recent < limits[:, None], recent, np.int32(NONE))
-        found = np.empty((n, self.k), np.int32)
-        rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
-        return found, homes
+        return ranked(arrays, queries, np.hstack([proposed, recent]), self.k), homes
 
-    def _enter_block(self, lo: int, hi: int) -> None:
+    def _enter_block(self, lo: int, hi: int, pool: Executor | None = None) -> None:
         with self._guard.lock:
-            self._enter(np.arange(lo, hi), self._homes[: hi - lo], hi)
+            self._enter(np.arange(lo, hi), self._homes[: hi - lo], hi, pool)
 
-    def _enter(self, points: Slots, homes: Ids, entered: int) -> None:
+    def _enter(self, points: Slots, homes: Ids, entered: int, pool: Executor | None = None) -> None:
+        """Put points into cells; homes that are not known are looked for first, if there is a pool by its threads."""
         is_full = self.n_cells + len(points) > len(self._cells.sizes)
         if is_full or self._frozen:
             self._cells = self._copied(self._ample() if is_full else len(self._cells.sizes))
             self._frozen = WeakSet()
         space = self._workspace()
-        enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
+        unknown = np.flatnonzero(homes == NONE)
+        if len(unknown):
+            parts = np.array_split(unknown, self.jobs) if pool is not None else [unknown]
+            found = (map if pool is None else pool.map)(lambda part: self._homes_of(points[part]), parts)
+            homes[unknown] = np.concatenate(list(found))
+        split = _split_space(self.room, self.summaries.n_features)
+        kernels.enter(self.summaries.arrays, self._cells, points, homes, entered, space, split)
+
+    def _homes_of(self, points: Slots) -> Ids:
+        homes = np.empty(len(points), np.int32)
+        kernels.find_homes(self.summaries.arrays, self._cells, points, homes, self._workspace())
+        return homes
 
     def _ample(self) -> int:
         """Return how many cells to make room for: for all points if cells are half full, and far more than now."""
@@ -278,7 +276,7 @@ class CellSearch(VectorSearch):
         members = capacity, self.room
         return Cells(
             centres=np.zeros((capacity, self.summaries.n_features), np.float32),
-            tiles=np.zeros((_tiles(capacity), self.summaries.n_features, TILE), np.float32),
+            tiles=np.zeros((_tiles(capacity), self.summaries.n_features, kernels.TILE), np.float32),
             halves=np.zeros(capacity, np.float32),
             sizes=np.zeros(capacity, np.int32),
             ids=_untouched(members, np.int32),
@@ -288,14 +286,16 @@ class CellSearch(VectorSearch):
             head=np.zeros(2, np.int64),
         )
 
-    def _workspace(self) -> Workspace:
-        n_features = self.summaries.n_features
-        return Workspace(
-            together=np.empty((TOGETHER, n_features), np.float32),
+    def _workspace(self) -> kernels.Workspace:
+        n_features, linkage = self.summaries.n_features, self.summaries.linkage
+        return kernels.Workspace(
+            is_cosine=linkage.leaf_metric == "cosine",
+            is_product=linkage.leaf_metric == "dot" and not linkage.is_spherical,
+            together=np.empty((kernels.TOGETHER, n_features), np.float32),
             row=np.empty(n_features, np.float32),
             step=np.empty(n_features, np.float32),
             # A block makes no more cells than it has points.
-            cell_scores=np.empty((TOGETHER, _tiles(self.n_cells + BATCH) * TILE), np.float32),
+            cell_scores=np.empty((kernels.TOGETHER, _tiles(self.n_cells + BATCH) * kernels.TILE), np.float32),
             scores=np.empty(self.room, np.float32),
             probed=np.empty(self.probes, np.int32),
             probed_scores=np.empty(self.probes),
@@ -306,7 +306,7 @@ class CellSearch(VectorSearch):
 
 def _tiles(n_cells: int) -> int:
     """Return how many tiles this many cells take."""
-    return -(-n_cells // TILE)
+    return -(-n_cells // kernels.TILE)
 
 
 def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -318,8 +318,8 @@ def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]
     return np.frombuffer(mmap(-1, max(size, 1)), np.int8, size).view(dtype).reshape(shape)
 
 
-def _split_space(room: int, n_features: int) -> SplitSpace:
-    return SplitSpace(
+def _split_space(room: int, n_features: int) -> kernels.SplitSpace:
+    return kernels.SplitSpace(
         rows=np.empty((room, n_features), np.float32),
         low=np.empty(n_features, np.float32),
         high=np.empty(n_features, np.float32),

@@ -322,12 +322,12 @@ def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int
     return filled
 
 
-@entry
-def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floats) -> None:
-    """Score the proposed candidates of each query with the linkage and keep the best, padded with NONE."""
-    for r in range(queries.shape[0]):
-        filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
-        found[r, filled:] = NONE
+def ranked(arrays: Arrays, queries: Slots, proposed: Ids, k: int) -> Ids:
+    """Return the k best of the proposed candidates of each query by the linkage, padded with NONE."""
+    n, found = len(queries), np.empty((len(queries), k), np.int32)
+    exact = np.zeros((n, 1), np.float32), proposed, np.full(n, -1.0)
+    settle(arrays, queries, queries, *exact, found, np.empty((n, k)))
+    return found
 
 
 @entry
@@ -341,7 +341,7 @@ def settle(
     found: Ids,
     scores: Floats,
 ) -> int:
-    """Return as ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
+    """Rank what is proposed, but score every point where rounding may have hidden a candidate; return how often.
 
     ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
     """

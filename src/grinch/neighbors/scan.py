@@ -19,7 +19,15 @@ from grinch._checks import check_count
 from grinch._interrupts import uninterrupted
 from grinch._types import Floats, Ids, Slots
 from grinch.errors import NotSavable, SavedModelError, unknown_name
-from grinch.linkage.base import Unnamed, function_from_state, function_to_state, hand_in, only_entry
+from grinch.linkage.base import (
+    function_from_state,
+    function_to_state,
+    hand_in,
+    linkage_to_state,
+    only_entry,
+    part_from_state,
+    saved_as,
+)
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch, Neighbors, Search
@@ -39,31 +47,24 @@ class Proposer(Protocol):
 
     def write(self, at: int, records: Sequence[Any]) -> None:
         """Take note of records to come, from position ``at`` on."""
-        ...
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
         """Yield for each of the records start to stop, some that came before it (or before ``limit``)."""
-        ...
 
     def settle(self, count: int) -> None:
         """Forget records beyond this number, which were named in a stream and never came."""
-        ...
 
     def around(self, leaves: list[int]) -> Iterable[int]:
         """Return some records near a group of them; the group itself may be among them."""
-        ...
 
     def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
         """Take note that these records are gone, or back again."""
-        ...
 
     def compacted(self, leaves: Slots) -> None:
         """Keep these records only, numbered from 0."""
-        ...
 
     def validate(self, capacity: int) -> None:
         """Refuse a state that does not fit to room for this many records."""
-        ...
 
 
 @runtime_checkable
@@ -73,6 +74,7 @@ class Source(Protocol):
     def proposer(self) -> Proposer: ...
 
 
+@saved_as("by_vector")
 @dataclass(frozen=True)
 class ByVector:
     """Candidates are the nearest by a vector of each record; the linkage then ranks them.
@@ -82,11 +84,11 @@ class ByVector:
     embed : callable
         ``embed(records)`` of a list of records: a matrix, one row each.
     n : int, default=50
-        How many candidates.
+        The number of candidates.
     metric : {"cosine", "dot", "sqeuclidean"}, default="cosine"
-        What near means.
+        The metric of the search.
     index : bool, default=False
-        Find them approximately, by cells of near vectors.
+        Search approximately, by cells of near vectors.
     """
 
     embed: Callable[[Sequence[Any]], Any]
@@ -112,6 +114,7 @@ class ByVector:
         return cls(embed, n=state["n"], metric=state["metric"], index=state["index"])
 
 
+@saved_as("by_key")
 @dataclass(frozen=True)
 class ByKey:
     """Candidates are the records that share a key.
@@ -121,7 +124,7 @@ class ByKey:
     keys : callable
         ``keys(record)`` is a key (any hashable value), a list, tuple or set of keys, or None for none.
     most : int, default=1000
-        Of a key with more records than this, only the latest are candidates.
+        If more records than this share a key, only the latest are candidates.
     """
 
     keys: Callable[[Any], Any]
@@ -347,25 +350,15 @@ class _SharedKeys:
 
 # In files -----------------------------------------------------------------------------------------------------------
 
-_SOURCES: dict[str, Any] = {"by_vector": ByVector, "by_key": ByKey}
-
 
 def search_to_state(search: Any) -> State:
     """Return what ``search`` is in a file: a name, a source, or a list of them."""
-    if isinstance(search, str):
-        return {"name": search}
     if isinstance(search, (list, tuple)):
         found = [search_to_state(each) for each in search]
         if any("hand_in" in each for each in found):
             return hand_in(search)
         return {"tuple" if isinstance(search, tuple) else "list": found}
-    for name, kind in _SOURCES.items():
-        if type(search) is kind:
-            try:
-                return {name: search.to_state()}
-            except Unnamed:
-                break
-    return hand_in(search)
+    return linkage_to_state(search)
 
 
 def search_from_state(state: Any, given: Any) -> Any:
@@ -382,10 +375,10 @@ def search_from_state(state: Any, given: Any) -> Any:
     if kind in ("list", "tuple"):
         found = [search_from_state(each, None) for each in content]
         return tuple(found) if kind == "tuple" else found
-    if kind in _SOURCES:
-        return _SOURCES[kind].from_state(content)
+    if kind in ("by_vector", "by_key"):
+        return part_from_state(state)
     raise SavedModelError(
-        f"search is {content!r:.100}, which a file cannot hold. Hand in what the model was built with: with search=..."
+        f"search is {content!r:.100}, which a file cannot hold. Pass the one that the model was built with: search=..."
     )
 
 

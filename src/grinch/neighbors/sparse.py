@@ -18,7 +18,7 @@ from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
 from grinch._vectors import first_not_below
 from grinch.linkage.named import TANIMOTO
 from grinch.linkage.sparse import SQUARE
-from grinch.neighbors.exact import EXTRA, ExactSearch, rank
+from grinch.neighbors.exact import EXTRA, ExactSearch, ranked
 from grinch.saving.state import State, require, scalar
 from grinch.summaries.arrays import Arrays, row_of
 from grinch.summaries.callbacks import float32_at, int32_at
@@ -75,37 +75,26 @@ def _segment(rows: Any, first: int) -> Segment:
 
 def _joined(older: Segment, newer: Segment) -> Segment:
     n_columns = max(len(older.starts), len(newer.starts)) - 1
-    before, after = (_padded(segment.starts, n_columns) for segment in (older, newer))
-    n = len(older.slots) + len(newer.slots)
-    slots, values = np.empty(n, np.int32), np.empty(n, np.float32)
-    _join(before, older.slots, older.values, after, newer.slots, newer.values, slots, values)
-    return Segment(older.first, newer.end, before + after, slots, values)
+    older, newer = (segment._replace(starts=_padded(segment.starts, n_columns)) for segment in (older, newer))
+    n, starts = len(older.slots) + len(newer.slots), older.starts + newer.starts
+    whole = Segment(older.first, newer.end, starts, np.empty(n, np.int32), np.empty(n, np.float32))
+    _join(older, newer, whole)
+    return whole
 
 
 def _padded(starts: Ids, n_columns: int) -> Ids:
-    """Return columns that came later are empty."""
+    """Return the starts for ``n_columns`` columns: those that came later are empty."""
     return np.concatenate([starts, np.full(n_columns + 1 - len(starts), starts[-1])])
 
 
 @kernel
-def _join(
-    before: Ids,
-    old_slots: Ids,
-    old_values: Vectors32,
-    after: Ids,
-    new_slots: Ids,
-    new_values: Vectors32,
-    slots: Ids,
-    values: Vectors32,
-) -> None:
+def _join(older: Segment, newer: Segment, whole: Segment) -> None:
     at = 0
-    for column in range(before.shape[0] - 1):
-        for i in range(before[column], before[column + 1]):
-            slots[at], values[at] = old_slots[i], old_values[i]
-            at += 1
-        for i in range(after[column], after[column + 1]):
-            slots[at], values[at] = new_slots[i], new_values[i]
-            at += 1
+    for column in range(whole.starts.shape[0] - 1):
+        for part in (older, newer):
+            for i in range(part.starts[column], part.starts[column + 1]):
+                whole.slots[at], whole.values[at] = part.slots[i], part.values[i]
+                at += 1
 
 
 # What is asked of it ------------------------------------------------------------------------------------------------
@@ -266,7 +255,7 @@ AT_ONCE = 512
 # So many at a time are put in order by columns.
 PIECE = 2**14
 # Of a query, the columns that the fewest points have are used, as long as these are at most this many in all. Measured:
-# docs/development/search.md.
+# docs/development/sparse.md.
 MAX_POINTS = 2**14
 
 
@@ -351,9 +340,7 @@ class SparseSearch(ExactSearch):
         for segment in segments:
             offer_segment(arrays, asked, segment, cursors, heaps)
         offer_rows(arrays, asked, segments[-1].end if segments else 0, heaps)
-        found, scores = np.empty((n, self.k), np.int32), np.empty((n, self.k))
-        rank(arrays, queries, proposed, found, scores)
-        return found
+        return ranked(arrays, queries, proposed, self.k)
 
     def _with_fewest_points(self, arrays: Arrays, asked: Queries, segments: list[Segment]) -> Queries:
         """Return the same queries by the columns that the fewest points have, as long as these are few enough."""

@@ -36,8 +36,8 @@ class Rows(NamedTuple):
 def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax: Axes | None = None) -> Axes:
     """Draw the tree above a cut: a row for each cluster, with its size, its confidence, and its name or keywords.
 
-    A line is drawn in full from where a cluster meets another back to where it comes together itself: the longer, the
-    more it is a cluster of its own. Colours are those of the branches.
+    The coloured line of a cluster spans the heights at which it is whole: the longer, the better separated it is.
+    Colours are those of the branches.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
         With more clusters than this, or than ``ax`` has room for, branches of small clusters that are near each other
         share a row.
     title : str, optional
-        A title; by default it says how many points and clusters there are.
+        A title; by default the numbers of points and clusters.
     ax : Axes, optional
-        Where to draw; a new figure by default. The parts of the picture are axes inside it (``ax.child_axes``).
+        The axes to draw on; a new figure by default. The parts of the picture are axes inside it (``ax.child_axes``).
 
     Examples
     --------

@@ -54,11 +54,11 @@ def plot_comparison(
     highlight : collection of str
         Names of the methods to colour; all, if there are none.
     missing : str
-        What to write where a row has no value at all.
+        The text where a row has no value.
     xlabel, title : str
-        What is written below (by default ``metric``) and above.
+        The label below (by default ``metric``) and the title.
     ax : Axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on; a new figure by default.
 
     Examples
     --------

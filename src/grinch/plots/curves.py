@@ -36,11 +36,11 @@ def plot_curves(
     series : mapping from name to (x, y)
         For example purity, or seconds, against the number of points. A value of nan leaves a gap.
     xlabel, ylabel, title : str
-        What is written on the axes and above.
+        The labels of the axes and the title.
     log : {"", "x", "y", "xy"}
         Axes that are logarithmic.
     ax : Axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on; a new figure by default.
 
     Examples
     --------

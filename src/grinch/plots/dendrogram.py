@@ -53,34 +53,34 @@ def plot_dendrogram(
     vectors: npt.ArrayLike | None = None,
     min_size: int | None = None,
 ) -> Axes:
-    """Draw the main branches of a tree, each as thick as it has points, with a name.
+    """Draw the main branches of a tree, as thick as their number of points, with names.
 
     Only splits into two sizeable groups are drawn: those whose smaller side is largest. Smaller groups and single
     points that leave a branch are folded into it, and counted there (+n). So a tree of any depth and size makes a
-    picture of its structure, not of its outliers. Branches that are alike are side by side where the tree allows it.
+    picture of its structure, not of its outliers. Similar branches are side by side where the tree allows it.
 
     Parameters
     ----------
     tree : Tree
         The cluster tree.
     labels : sequence, optional
-        The class of each point: branches are called by their commonest, with its share, and have its color. With
-        ``texts``, the commonest is beside the keywords.
+        The class of each point: branches are named after their commonest class, with its share, and have its color.
+        With ``texts``, it is beside the keywords.
     n_clusters : int, default=40
         Draw at most this many branches; fewer if ``ax`` has no room for their names.
     title : str, optional
-        A title; by default it says how many points and branches there are.
+        A title; by default the numbers of points and branches.
     ax : Axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on; a new figure by default.
     clusters : sequence, optional
         A flat clustering of the points, such as ``labels_``: it colors the branches instead of ``labels``, and dots
         are where its clusters come together. -1 is for points that belong nowhere.
     names : dict, optional
-        What clusters are called, by their number in ``clusters``.
+        Names of clusters, by their number in ``clusters``.
     texts : sequence of str, optional
-        A text for each point: branches without a name are called by their keywords.
+        A text for each point: branches without a name are named after their keywords.
     vectors : array-like of shape (n_points, n_features), optional
-        What tells which branches are alike; by default ``labels`` do.
+        Used to place similar branches side by side; by default ``labels`` are.
     min_size : int, optional
         Branches with fewer points than this are never drawn; by default 5, or a twentieth of few points, or a
         five-hundredth of many.

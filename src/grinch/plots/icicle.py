@@ -60,20 +60,21 @@ def plot_icicle(
     tree : Tree
         The cluster tree.
     labels : sequence, optional
-        The class of each point: a block is called by its commonest, and has its color, paler the more it is mixed.
+        The class of each point: a block is named after its commonest class and has its color, paler the more it is
+        mixed.
     max_nodes : int, default=60
         Draw at most this many blocks.
     ax : Axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on; a new figure by default.
     title : str, optional
-        A title; by default it says how many points there are.
+        A title; by default the number of points.
     clusters : sequence, optional
         A flat clustering of the points, such as ``labels_``: it colors the blocks instead of ``labels``, and its
         clusters are outlined. -1 is for points that belong nowhere.
     names : dict, optional
-        What clusters are called, by their number in ``clusters``.
+        Names of clusters, by their number in ``clusters``.
     texts : sequence of str, optional
-        A text for each point: blocks without a name or label are called by their keywords.
+        A text for each point: blocks without a name or label are named after their keywords.
 
     Examples
     --------

@@ -6,7 +6,7 @@ each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
 
 The cost of a pair is how many points are under its lowest common ancestor, and the cost of a tree is the weighted mean
 over all pairs: Dasgupta's cost (STOC 2016) of the graph of neighbours, for an edge. It needs no labels, and of several
-trees of the same points the one with the lower cost is mostly the purer (docs/settings.md).
+trees of the same points the one with the lower cost is mostly the purer (docs/development/settings.md).
 
 A tree of up to 16,384 points is polished as it grows: at certain numbers of points, swaps bring neighbours together.
 Among copies of one point, which of them is whose neighbour says nothing, so the tree itself is asked.
@@ -24,6 +24,7 @@ import scipy.sparse.linalg
 from grinch._by_reference import by_reference
 from grinch._compile import entry, jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
+from grinch._vectors import squared_lengths
 from grinch.core.arrival_neighbors import KnownNeighbors
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
@@ -138,11 +139,7 @@ def _may_be_far(near: Ids, rows: Any) -> bool:
 def _gaps(rows: Any, some: Slots, others: Ids) -> Floats:
     """Return the distances of points from others; 0 where there is no other."""
     steps = rows[some].astype(np.float64) - rows[others]
-    if scipy.sparse.issparse(steps):
-        squares = np.asarray(steps.multiply(steps).sum(axis=1)).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", steps, steps)
-    return np.where(others == NONE, 0.0, np.sqrt(squares))
+    return np.where(others == NONE, 0.0, np.sqrt(squared_lengths(steps)))
 
 
 def _length(row: Any) -> float:
@@ -157,14 +154,6 @@ FARTHER = 2.0
 WEIGHT, NEXT = 2, 3
 # Marks of nodes: a swap may pay for it; it is beside a swap of this sweep.
 WAITING, TOUCHED = 1, 2
-
-
-class Swaps(NamedTuple):
-    """The result of a sweep: how many swaps it made, and the summed cost of all pairs before and after it."""
-
-    made: int
-    before: float
-    after: float
 
 
 @by_reference
@@ -227,22 +216,21 @@ class NeighborCost:
         self._count(links)
         return self._total / self.weight if self.weight else float("nan")
 
-    def sweep(self, links: Links, most: int = 1) -> Swaps:
+    def sweep(self, links: Links, most: int = 1) -> int:
         """Swap a node with its aunt wherever that lowers the cost, from the bottom to the top.
 
-        Once, or up to ``most`` times as long as anything is swapped.
+        Once, or up to ``most`` times as long as anything is swapped. Returns how many swaps were made.
         """
         return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most, float("nan")))
 
-    def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
-        """Return what a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
+    def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> int:
+        """Return how many swaps a sweep makes; ``task`` makes it, and returns that and what they gain."""
         self._count(links)
-        before = self._total
         # Until the sweep is through, nothing that was counted holds.
         self._parents = no_nodes(0)
         made, gain = task(self.graph, self._counted)
-        self._parents, self._total = links.table[:, PARENT].copy(), before - int(gain)
-        return Swaps(int(made), float(before), float(self._total))
+        self._parents, self._total = links.table[:, PARENT].copy(), self._total - int(gain)
+        return int(made)
 
     def _count(self, links: Links) -> None:
         """Count everything, unless this is the tree that the last sweep left behind."""
@@ -566,7 +554,7 @@ _NO_SUMMARIES = new_arrays(0, 0)
 
 def state_of(links: Links) -> State:
     """Return a tree as a state without summaries: functions on trees are compiled for states alone."""
-    return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[arg-type]
+    return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[call-arg, arg-type]
 
 
 # Copies of points ----------------------------------------------------------------------------------------------------

@@ -20,16 +20,8 @@ from grinch._types import Advance, Slots
 from grinch.core.engine import Engine
 from grinch.core.moves import reinsert_all
 from grinch.neighbors.exact import BATCH
-from grinch.refine.neighbor_cost import (
-    MAX_SWEEPS,
-    NAMED,
-    NeighborCost,
-    Swaps,
-    duplicates_in_order,
-    graph_of,
-    sweep_tree,
-    without_far,
-)
+from grinch.refine import neighbor_cost
+from grinch.refine.neighbor_cost import NeighborCost
 from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")
@@ -44,7 +36,7 @@ class Refinement:
     """The result of a refinement: what it did, and its gain by two scores that need no labels.
 
     ``cost`` is the mean number of points under the common ancestor of two neighbours, where those that name each other
-    count five times (lower is better); ``linkage`` is the mean linkage of siblings.
+    count ten times (lower is better); ``linkage`` is the mean linkage of siblings.
     """
 
     passes: int
@@ -73,20 +65,19 @@ class Refiner:
         self.reinserted = self.moved = self.swaps = 0
 
     def refine(self, passes: int, points: str) -> Refinement:
-        with self.engine.busy():
-            return self._refine(passes, points)
-
-    def _refine(self, passes: int, points: str) -> Refinement:
+        """Make up to this many passes; the caller marks the engine as busy."""
         began, engine = time.perf_counter(), self.engine
         linkage_before = mean_linkage(engine)
         cost_before = cost = float("nan")
         made, ended = 0, "passes"
         for made in range(1, passes + 1):
-            before = engine.snapshot()
+            before = engine.links.copied()
             self._reinsert(self._chosen(points))
-            near = without_far(np.ascontiguousarray(self.near[:, :NAMED]), engine.summaries.leaf_rows(engine.n_slots))
-            near = duplicates_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
-            cost_of = NeighborCost(graph_of(near), engine.summaries.capacity)
+            near = neighbor_cost.without_far(
+                np.ascontiguousarray(self.near[:, : neighbor_cost.NAMED]), engine.summaries.leaf_rows(engine.n_slots)
+            )
+            near = neighbor_cost.duplicates_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
+            cost_of = NeighborCost(neighbor_cost.graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
                 self._swap(cost_of)
             # Of the same neighbours, for more of them are known after the first pass.
@@ -157,8 +148,8 @@ class Refiner:
     def _swap(self, cost_of: NeighborCost) -> None:
         self.engine.tidy()
         ceiling = score_of_identical(self.engine)
-        for _ in range(MAX_SWEEPS):
-            made = sweep(self.engine, cost_of, ceiling).made
+        for _ in range(neighbor_cost.MAX_SWEEPS):
+            made = sweep(self.engine, cost_of, ceiling)
             self.swaps += made
             # To the end: late sweeps gain little each, and much together.
             if made == 0 or time.perf_counter() >= self.deadline:
@@ -167,14 +158,15 @@ class Refiner:
         self.engine.summaries.forget()
 
 
-def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> Swaps:
+def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> int:
     """Swap nodes with their aunts, once through the tree, where that brings neighbours together and the linkage agrees.
 
-    ``ceiling`` is the score of two identical points; whatever is raised on the way, the tree is valid.
+    Returns how many swaps were made. ``ceiling`` is the score of two identical points; whatever is raised on the way,
+    the tree is valid.
     """
     try:
         with engine.explained():
-            return cost.swept(engine.links, lambda *counted: engine.run(sweep_tree, *counted, 1, ceiling))
+            return cost.swept(engine.links, lambda *counted: engine.run(neighbor_cost.sweep_tree, *counted, 1, ceiling))
     except BaseException:
         engine.summaries.forget()
         raise

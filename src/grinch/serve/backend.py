@@ -1,8 +1,7 @@
 """The protocol between a clustering and whatever shows or serves it, and its form over a store.
 
 A :class:`Backend` is a store, or a model or tree in memory (:mod:`grinch.serve.model_backend`). Everything is read from
-one of its versions, a :class:`View`; a store has such views already (:class:`grinch.store.queries.View`), and
-:class:`grinch.serve.client.Client` answers the first half of it, :class:`Reads`, over HTTP.
+one of its versions, a :class:`View`; a store has such views already (:class:`grinch.store.queries.View`).
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, Labels
+from grinch._types import Counts, Ids, Labels
 from grinch.cuts.tracking import Change
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.store import Store
+from grinch.store.digest import Digest
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.queries import DEFAULT_CUT, Look
 from grinch.tree import Tree
@@ -43,8 +43,11 @@ class Layer(NamedTuple):
     persistence: float
 
 
-class Reads(Protocol):
-    """The reading methods of a store, which a :class:`~grinch.serve.client.Client` has as well."""
+class View(Protocol):
+    """One version of a backend: the reading methods of a store, and those that the explorer needs.
+
+    The latter ask for points by the positions of :class:`~grinch.store.queries.Look`.
+    """
 
     @property
     def version(self) -> int: ...
@@ -59,11 +62,6 @@ class Reads(Protocol):
     def vectors(self, ids: Any) -> Any: ...
     def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels: ...
     def info(self) -> dict[str, Any]: ...
-
-
-class View(Reads, Protocol):
-    """One version of a backend; points are asked for by the positions of :class:`~grinch.store.queries.Look`."""
-
     @property
     def bare_tree(self) -> Tree: ...
     @property
@@ -79,21 +77,22 @@ class View(Reads, Protocol):
     def rows_at(self, positions: Counts) -> Any: ...
     def position_of(self, name: Id) -> int | None: ...
     def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]: ...
-    def latest_changes(
-        self, since: int, cut: str, limit: int, until: int | None = None
-    ) -> tuple[list[Change], bool]: ...
+    def digest(
+        self, since: int = 0, limit: int = 10, cut: str = DEFAULT_CUT, *, until: int | None = None
+    ) -> Digest: ...
     def times(self) -> dict[int, float]: ...
 
 
 class Backend(ABC):
     """A clustering that is shown or served.
 
-    ``kind`` is "store", "model" or "tree"; ``names_file`` is where names of nodes are kept, None if they cannot be.
+    ``kind`` is "store", "model" or "tree"; ``names_file`` is where names of nodes are kept, None if they cannot be;
+    ``has_neighbors``: it knows the nearest neighbours of each point.
     """
 
     title: str
     kind: str
-    has_versions = False
+    has_versions = has_neighbors = False
     names_file: Path | None = None
 
     @abstractmethod
@@ -115,6 +114,10 @@ class Backend(ABC):
     @abstractmethod
     def layers(self) -> tuple[int, list[Layer]]:
         """Return the version and the resolutions of the automatic cut, finest first."""
+
+    def neighbors(self) -> tuple[Counts, Ids]:
+        """Return the positions of all points, and the nearest neighbours of each as numbers into these, -1 for none."""
+        raise NotImplementedError
 
     def can_place(self) -> bool:
         """Return whether new points can be placed in the tree."""
@@ -161,7 +164,7 @@ class Backend(ABC):
 class StoreBackend(Backend):
     """A store, open for reading or for writing."""
 
-    kind, has_versions = "store", True
+    kind, has_versions, has_neighbors = "store", True, True
 
     def __init__(self, store: Store):
         self.store = store
@@ -174,12 +177,12 @@ class StoreBackend(Backend):
         return self.store.view(placing=placing)
 
     def latest(self) -> int:
-        return self.store.refresh()
+        return self.store.refresh(wait=False)
 
     def refresh_if_due(self) -> None:
         if self.store.is_readonly and time.monotonic() - self._refreshed_at > REFRESH_INTERVAL:
             self._refreshed_at = time.monotonic()
-            self.store.refresh()
+            self.store.refresh(wait=False)
 
     def metric(self) -> str:
         if self._metric is None:
@@ -193,6 +196,9 @@ class StoreBackend(Backend):
     def layers(self) -> tuple[int, list[Layer]]:
         version, layers = self.store.layers()
         return version, [Layer(*pair) for pair in layers]
+
+    def neighbors(self) -> tuple[Counts, Ids]:
+        return self.store.neighbors()
 
     def close(self) -> None:
         self.store.close()

@@ -27,8 +27,8 @@ class Background:
         self._lock = threading.Lock()
         self._results: dict[Hashable, Future[Any]] = {}
 
-    def get(self, key: Hashable, compute: Callable[[], Any], wait: float = 0.5) -> Any:
-        """Return the result if it is there within ``wait`` seconds; otherwise raise :class:`Computing`."""
+    def get(self, key: Hashable, compute: Callable[[], Any], wait: float | None = 0.5) -> Any:
+        """Return the result if it is there within ``wait`` seconds, or whenever; otherwise raise :class:`Computing`."""
         with self._lock:
             result = self._results.get(key)
             if result is None:

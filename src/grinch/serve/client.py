@@ -18,6 +18,7 @@ from grinch._checks import count_rows
 from grinch._types import Labels
 from grinch.cuts.tracking import Change
 from grinch.serve.connection import FIRST_WAIT, Connection, parsed
+from grinch.store.digest import Digest, Event
 from grinch.store.inputs import listed
 from grinch.tree import Tree
 
@@ -37,11 +38,11 @@ def connect(url: str, token: str | None = None, *, timeout: float = 60.0, retrie
     Parameters
     ----------
     url : str
-        The address of the service, as it says when it starts: ``http://127.0.0.1:8765/``.
+        The address of the service, which it prints when it starts, such as ``http://127.0.0.1:8765/``.
     token : str, optional
         The token of the service, if it has one.
     timeout : float, default=60.0
-        Seconds after which a request is given up. Refining a large store takes longer.
+        Seconds until a request times out. Refining a large store takes longer than the default.
     retries : int, default=5
         The number of times a request is sent again when the service is busy or the connection was lost. A request that
         is not idempotent (points without ids) is sent again only if it is certain that nothing was done.
@@ -212,6 +213,10 @@ class Client:
                 raise ConnectionError(f"the server answered that there are more changes, but none after {since}")
             since = until
 
+    def digest(self, since: int = 0, limit: int = 10, cut: str = "default") -> Digest:
+        """Return the news since a version: what became of clusters, in words, the most important first."""
+        return self._get("/v1/changes/digest", _digest, since=since, limit=limit, cut=cut)
+
     def follow(self, since: int | None = None, cut: str = "default") -> Iterator[Change]:
         """Yield changes of clusters as they happen, from version ``since`` or from now on, until the service ends.
 
@@ -316,6 +321,11 @@ def _changes_in(said: Any) -> list[Change]:
         Change(**{**record, "others": tuple(record["others"]), "exemplars": tuple(record["exemplars"])})
         for record in said["changes"]
     ]
+
+
+def _digest(said: Any) -> Digest:
+    events = (Event(**{**event, "others": tuple(event["others"])}) for event in said["events"])
+    return Digest(int(said["since"]), int(said["version"]), int(said["n_new"]), tuple(events), dict(said["rest"]))
 
 
 def _labels(content: bytes) -> Labels:

@@ -94,7 +94,7 @@ class Connection:
                 answer = self._ask_once(method, path, body, headers)
             except ConnectionRefusedError as error:
                 if is_last:
-                    raise ConnectionError(f"nobody answers at {self.url}: {error}") from None
+                    raise ConnectionError(f"no server answers at {self.url}: {error}") from None
             except LOST as error:
                 if is_last or not is_safe:
                     raise ConnectionError(

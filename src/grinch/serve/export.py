@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from grinch._types import Counts, Ids
 from grinch.io.write import replacing
+from grinch.plots.colors import TONES, hue_steps
 from grinch.serve import assets
 from grinch.serve.background import Computing
 from grinch.serve.views import history, maps
@@ -104,6 +105,7 @@ class Export:
         steps = np.array([scene.step_up(v) for v in self.nodes.tolist()], np.int64)
         arrays: Arrays = {
             "size": self.sizes.astype(np.uint32),
+            "hue": hue_steps(scene.hues[self.nodes]),
             "height": scene.heights[self.nodes].astype(np.float32),
             # The same for nearly all nodes, so that it takes little room.
             "score_and_height": (np.asarray(scene.tree.scores) + scene.heights)[self.nodes].astype(np.float32),
@@ -129,22 +131,20 @@ class Export:
         for cut in map(scene.cut, names):
             arrays[f"node {cut.name}"] = self.numbers[cut.nodes]
             arrays[f"cluster {cut.name}"] = cut.clusters.astype(np.int32)
-            arrays[f"slot {cut.name}"] = cut.slots
-        node, slot, first, last = np.array(self._by_k(), np.int64).reshape(-1, 4).T
-        arrays |= {"k_node": self.numbers[node], "k_slot": slot.astype(np.uint8)}
-        arrays |= {"k_first": first.astype(np.uint16), "k_last": last.astype(np.uint16)}
-        return {"cut_titles": {name: scene.cut(name).title for name in names}}, arrays
+        node, first, last = np.array(self._by_k(), np.int64).reshape(-1, 3).T
+        arrays |= {"k_node": self.numbers[node], "k_first": first.astype(np.uint16), "k_last": last.astype(np.uint16)}
+        return {"cut_titles": {name: scene.cut(name).title for name in names}, "tones": len(TONES)}, arrays
 
-    def _by_k(self) -> list[tuple[int, int, int, int]]:
-        """Return each node that is a cluster of a cut into k clusters, its color, and the first and the last k."""
-        done, first = [], dict[tuple[int, int], int]()
+    def _by_k(self) -> list[tuple[int, int, int]]:
+        """Return each node that is a cluster of a cut into k clusters, and the first and the last k."""
+        done, first = [], dict[int, int]()
         last = self.scene.max_k if self.scene.n else 0
         for k in range(1, last + 1):
             cut = self.scene.cut(f"k:{k}")
-            clusters = set(zip(cut.nodes.tolist(), cut.slots.tolist(), strict=True))
-            done += [(*cluster, first.pop(cluster), k - 1) for cluster in first.keys() - clusters]
+            clusters = set(cut.nodes.tolist())
+            done += [(cluster, first.pop(cluster), k - 1) for cluster in first.keys() - clusters]
             first |= dict.fromkeys(clusters - first.keys(), k)
-        return sorted(done + [(*cluster, since, last) for cluster, since in first.items()])
+        return sorted(done + [(cluster, since, last) for cluster, since in first.items()])
 
     # Points, from left to right -----------------------------------------------------------------------------------
 

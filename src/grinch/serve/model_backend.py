@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,16 +17,17 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch import cuts
-from grinch._types import Counts, Labels
+from grinch._types import Counts, Ids, Labels
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.saved import load
-from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
+from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer, lock_of
 from grinch.io.read import FileError
 from grinch.linkage.named import VectorLinkage
 from grinch.saving.container import MAGIC, OLD_MODEL
-from grinch.serve.backend import MAX_POINTS_FOR_LAYERS, Backend, Id, Layer, StoreBackend, View, metric_of
+from grinch.serve.backend import MAX_POINTS_FOR_LAYERS, Answer, Backend, Id, Layer, StoreBackend, View, metric_of
+from grinch.store.digest import Digest
 from grinch.store.opening import is_store
 from grinch.store.opening import open as open_store
 from grinch.store.queries import DEFAULT_CUT, Look
@@ -157,8 +158,8 @@ class ModelView:
     def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
         return []
 
-    def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
-        return [], True
+    def digest(self, since: int = 0, limit: int = 10, cut: str = DEFAULT_CUT, *, until: int | None = None) -> Digest:
+        return Digest(since, self.version, 0, (), {})
 
     def times(self) -> dict[int, float]:
         return {}
@@ -186,6 +187,7 @@ class ModelBackend(Backend):
         self.kind = "tree" if self.model is None else "model"
         self.title = title or (type(clustering).__name__ if self.model is not None else "tree")
         self.names_file, self.vectors = names_file, vectors
+        self.has_neighbors = isinstance(clustering, Grinch)
         self.payload: dict[int, Any] = {}
         self._lock = threading.Lock()
         self._version = 0
@@ -214,7 +216,7 @@ class ModelBackend(Backend):
         return nullcontext(self._now())
 
     def latest(self) -> int:
-        return 1 if self.model is None else self.model.read_fit(self._version_of)
+        return 1 if self.model is None else self._read(self._version_of, self._version or None)
 
     def _version_of(self, fitted: Any) -> int:
         """Return the number of the model's present state, a new one after every change."""
@@ -229,7 +231,19 @@ class ModelBackend(Backend):
         if self.model is None:
             assert self._view is not None
             return self._view
-        return self.model.read_fit(self._view_of)
+        return self._read(self._view_of, self._view)
+
+    def _read(self, ask: Callable[[Any], Answer], last: Answer | None) -> Answer:
+        """Return what a function says of the fit; while another thread has the model, what was said last."""
+        lock = lock_of(self.model)
+        if not lock.acquire(blocking=last is None):
+            assert last is not None
+            return last
+        try:
+            assert self.model is not None
+            return self.model.read_fit(ask)
+        finally:
+            lock.release()
 
     def _view_of(self, fitted: Any) -> ModelView:
         version, view, model = self._version_of(fitted), self._view, self.model
@@ -267,8 +281,7 @@ class ModelBackend(Backend):
                 self._training = version, fitted.positions(), fitted.points()
             return self._training
 
-        assert self.model is not None
-        return self.model.read_fit(read)
+        return self._read(read, self._training)
 
     def metric(self) -> str:
         if self.model is None:
@@ -301,6 +314,11 @@ class ModelBackend(Backend):
             return view.version, list(zip(beside.tolist(), near.tolist(), strict=True))
 
         return model.read_fit(placed)
+
+    def neighbors(self) -> tuple[Counts, Ids]:
+        assert self.model is not None
+        self._training_points()  # for others that ask for rows meanwhile
+        return self.model.read_fit(lambda fitted: (fitted.positions(), fitted.neighbors()))
 
     def layers(self) -> tuple[int, list[Layer]]:
         if self.model is not None:

@@ -30,6 +30,19 @@ class NamedNodes:
         if self._file is not None:
             self._file.all()  # a file that cannot be read is refused at once
 
+    def fields(self) -> dict[str, str]:
+        """Return the fields of the payload that were named before, by their purpose."""
+        return {} if self._file is None else self._file.fields()
+
+    def name_fields(self, fields: dict[str, str | None]) -> None:
+        """Remember fields of the payload, where that is possible."""
+        if self._file is None or all(self.fields().get(purpose) == name for purpose, name in fields.items()):
+            return
+        try:
+            self._file.name_fields(**fields)
+        except OSError as error:
+            log.warning("the named fields are not remembered: %s", error)
+
     def update(self, scene: Scene) -> None:
         """Read the names of a scene again if the file has changed; another process may have written it."""
         if self._file is None:
@@ -43,7 +56,7 @@ class NamedNodes:
     def give(self, scene: Scene, v: int, name: str | None) -> str | None:
         """Give a node a name, or remove its name with None; returns the name as it is stored."""
         if self._file is None:
-            raise ValueError("names cannot be kept here: what is looked at is not in a file")
+            raise ValueError("names cannot be stored here: the tree is not from a file")
         with self._lock:
             old = self._match(scene).get(v, [])
             if name is None:

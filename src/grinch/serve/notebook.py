@@ -101,7 +101,7 @@ def explore(
     height: int = 720,
     fields: dict[str, str | None] | None = None,
 ) -> Explorer:
-    """Look at a model or a store; see :meth:`grinch.estimators.tree_clusterer.TreeClusterer.explore`."""
+    """Open a model or a store in the explorer; see :meth:`grinch.estimators.tree_clusterer.TreeClusterer.explore`."""
     folder, fields = None if images is None else _folder(images), fields or {}
     if hasattr(looked_at, "folder"):
         if texts is not None or labels is not None or payload is not None:

@@ -7,9 +7,10 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,23 +26,16 @@ from grinch.errors import ShardError
 from grinch.estimators.checks import advise_on_n_clusters, advise_on_points, advise_on_threshold, check_ids
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
-from grinch.estimators.tree_clusterer import CUT_BY
+from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
 from grinch.io.inputs import open_rows
 from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
 from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.running import Here, Stage, Workers
+from grinch.sharded import job as jobs
 from grinch.sharded import record
-from grinch.sharded.job import (
-    Job,
-    alone_in,
-    check_folder,
-    choose_n_shards,
-    choose_sample_size,
-    clear_others,
-    stages_folder,
-)
-from grinch.sharded.pipeline import Run, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.job import Job
+from grinch.sharded.pipeline import Run, has_graph, is_kept, run_graph, run_stages
 from grinch.sharded.record import whole_tree
 from grinch.sharded.stages import skeleton, top, trees
 from grinch.sharded.stages.graph import cut_whole
@@ -57,18 +51,19 @@ NOT_BUILT_BY = (*CUT_BY, "verbose")
 STORED_AS = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold", "cut", "layer")
 
 
+@dataclass(eq=False, repr=False)
 class ShardedGrinch(ClusterMixin, BaseEstimator):
-    """One cluster tree of a set of points that is too large for one process, by the workers of a Dask cluster.
+    """One cluster tree of more points than fit in one process, built by the workers of a Dask cluster.
 
-    A sample of the points gets a tree; its branches are dealt to shards; every point goes to the branch of the sampled
-    point it is nearest to, and then to where its nearest neighbour is; each branch gets a tree of all its points; and
-    these hang in the places that their branches have in the sample's tree. The same points, the same ``n_shards`` and
-    the same ``random_state`` give the same tree, whatever the number of workers.
+    A tree of a sample is cut into branches, which are assigned to shards. Every point goes to the branch of the sampled
+    points nearest to it, and moves on if its nearest neighbour is in another branch. Each branch gets a tree of all its
+    points, in the place of the branch in the tree of the sample. The same points, the same ``n_shards`` and the same
+    ``random_state`` give the same tree, whatever the number of workers.
 
     Parameters
     ----------
     n_shards : int or "auto", default="auto"
-        Parts that are worked on at a time. ``"auto"``: of about 125,000 points each.
+        Number of parts that are processed separately. ``"auto"``: one for every 125,000 points, at most 1,024.
     client : Client, str or None, default=None
         A dask client, or the address of a scheduler. Without one, a cluster of processes is started on this machine.
     n_workers : int, optional
@@ -76,14 +71,14 @@ class ShardedGrinch(ClusterMixin, BaseEstimator):
     memory_limit : int or str, optional
         Bytes that each of them may take, such as ``"6GB"``.
     folder : path, optional
-        Where the stages of a run are kept. All workers must reach it under the same path. The same ``fit`` on the same
-        folder goes on with what is finished. By default a temporary folder, gone with the model.
+        The folder of the stages of a run, which all workers must reach under the same path. The same ``fit`` with the
+        same folder resumes after an interruption. By default a temporary folder, deleted with the model.
     columns : str or list of str, optional
         Of Parquet files and frames: the columns of numbers, or one of lists of numbers.
     sample_size : int or "auto", default="auto"
         Points of the sample: by default 100 times the root of the number of points, at least 20,000.
     repair : bool, default=True
-        Let points whose nearest neighbour is in another branch go there; in ``mode="exact"``, let branches be joined so
+        Move points whose nearest neighbour is in another branch to that branch; in ``mode="exact"``, join branches so
         that the guarantee of one tree holds for the whole.
     linkage, metric, mode, n_clusters, threshold, cut, layer, min_cluster_size, noise, search, n_neighbors, \
 refine_passes, shuffle, random_state, check_linkage, verbose
@@ -92,18 +87,18 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     Attributes
     ----------
     tree_ : Tree
-        The tree of all points, put together when it is first asked for: about 50 bytes of memory a point.
+        The tree of all points, assembled when it is first read: about 50 bytes of memory a point.
     top_ : Tree
         The upper tree, whose leaf ``i`` is branch ``i``; the trees of branches are on disk (:meth:`branch`).
     labels_, n_clusters_, layers_, layer_persistence_
         As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the neighbours
-        of each point in all shards, which workers find when they are first asked for.
+        of each point in all shards, which workers search when they are first needed.
     branch_sizes_ : list of int
         Points of each branch.
     stages_ : dict of Stage
-        What each stage took: seconds, tasks, memory, bytes.
+        Seconds, tasks, memory and bytes of each stage.
     n_moved_ : int
-        Points that were nearer to a point of another branch, and went there.
+        Number of points that moved to another branch.
     n_leaves_, n_features_in_ : int
         Points, and features (0 for records).
 
@@ -117,77 +112,50 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     <Tree with 2,000 leaves>
     """
 
-    def __init__(
-        self,
-        n_shards: int | str = "auto",
-        client: Any = None,
-        *,
-        n_workers: int | None = None,
-        memory_limit: int | str | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        columns: Sequence[str] | str | None = None,
-        sample_size: int | str = "auto",
-        repair: bool = True,
-        linkage: Any = "average",
-        metric: str | None = None,
-        mode: str | Rules = "fast",
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        cut: str = "sizeable",
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        search: Any = "auto",
-        n_neighbors: int = N_NEIGHBORS,
-        refine_passes: int = 0,
-        shuffle: bool = False,
-        random_state: int = 0,
-        check_linkage: bool = False,
-        verbose: bool | int = False,
-    ):
-        self.n_shards = n_shards
-        self.client = client
-        self.n_workers = n_workers
-        self.memory_limit = memory_limit
-        self.folder = folder
-        self.columns = columns
-        self.sample_size = sample_size
-        self.repair = repair
-        self.linkage = linkage
-        self.metric = metric
-        self.mode = mode
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.cut = cut
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.search = search
-        self.n_neighbors = n_neighbors
-        self.refine_passes = refine_passes
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.check_linkage = check_linkage
-        self.verbose = verbose
+    n_shards: int | str = "auto"
+    client: Any = None
+    _: KW_ONLY
+    n_workers: int | None = None
+    memory_limit: int | str | None = None
+    folder: str | os.PathLike[str] | None = None
+    columns: Sequence[str] | str | None = None
+    sample_size: int | str = "auto"
+    repair: bool = True
+    linkage: Any = "average"
+    metric: str | None = None
+    mode: str | Rules = "fast"
+    n_clusters: int | None = None
+    threshold: float | None = None
+    cut: str = "sizeable"
+    layer: str | int = "auto"
+    min_cluster_size: int = 1
+    noise: bool = False
+    search: Any = "auto"
+    n_neighbors: int = N_NEIGHBORS
+    refine_passes: int = 0
+    shuffle: bool = False
+    random_state: int = 0
+    check_linkage: bool = False
+    verbose: bool | int = False
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X: an array, a memory map, files, a dask array or dataframe, or a list of records.
 
-        ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
-        in ``folder``, and the same call goes on from there.
+        ``y`` is ignored; ``ids`` name the points and must be unique. If it is interrupted or fails, finished tasks are
+        kept in ``folder``, and the same call resumes.
         """
         return self.fit_and_cut(X, ids)
 
     def fit_and_cut(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
         """Fit, and with ``is_cut`` also find the neighbours that the automatic cut needs, by the same workers."""
         model = self._checked_model()
-        folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
+        folder = jobs.check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
         # A folder of our own goes with the model, or with a fit that fails.
         forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
-            with alone_in(folder):
+            with jobs.alone_in(folder):
                 run, names = self._fit(X, ids, folder, model, is_cut)
         except BaseException as error:
             if forget is not None:
@@ -217,14 +185,14 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             job = self._job(folder, rows, model)
             is_to_stay = self.folder is not None
             if is_to_stay:
-                clear_others(folder, job.stamp)
+                jobs.clear_others(folder, job.stamp)
                 record.begin(job)
             run = run_stages(job, workers)
             if not is_on_records:
                 advise_on_points(skeleton.sample_of(job), linkage)
             if is_to_stay:
                 record.finish(run, names, self.n_clusters, self.threshold)
-            if is_cut and not is_opened(run):
+            if is_cut and not run.is_opened:
                 run_graph(run, workers)
             return run, names
 
@@ -255,14 +223,14 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return model
 
     def _job(self, folder: Path, rows: Any, model: Grinch) -> Job:
-        n_shards = choose_n_shards(self.n_shards, rows.n_rows)
-        size = choose_sample_size(self.sample_size, rows.n_rows, n_shards)
+        n_shards = jobs.choose_n_shards(self.n_shards, rows.n_rows)
+        size = jobs.choose_sample_size(self.sample_size, rows.n_rows, n_shards)
         built_by = {name: value for name, value in model.get_params().items() if name not in NOT_BUILT_BY}
         # A default that changes must not find the stages of another.
         built_by["metric"] = metric_in_full(self.linkage, self.metric)
         seed = int(self.random_state)
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
-        return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)
+        return Job(jobs.stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)
 
     # Results ------------------------------------------------------------------------------------------------------
 
@@ -333,7 +301,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     def _automatic(self) -> cuts.AutomaticCut:
         """Return the cut whose clusters persist longest; workers find the neighbours it needs, once."""
         run = self._check_fitted()
-        if self._cut is None and is_opened(run):
+        if self._cut is None and run.is_opened:
             # The upper tree has nodes of which no summary is kept.
             model = self.to_grinch()
             self._cut = model.read_fit(Fit.automatic)
@@ -347,11 +315,11 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         if has_graph(run):
             return
         if self.n_leaves_ <= MOST_HERE:
-            with alone_in(run.job.home):
+            with jobs.alone_in(run.job.home):
                 run_graph(run, Here())
             return
         with (
-            alone_in(run.job.home),
+            jobs.alone_in(run.job.home),
             Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers,
         ):
             run_graph(run, workers)
@@ -365,7 +333,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return found.merges.tree(self._ceiling()), found.numbers, trees.rows_of(run.job, i)
 
     def to_grinch(self) -> Grinch:
-        """Return the same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
+        """Return the same tree as a :class:`~grinch.Grinch` model in memory.
 
         It takes about three times as much memory as the vectors.
         """
@@ -411,22 +379,14 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return open_store(folder, **own, verbose=self.verbose)
 
     def explore(self, **keywords: Any) -> Any:
-        """Look at the tree in a page (:meth:`grinch.Grinch.explore`).
+        """Show the tree in a page (:meth:`grinch.Grinch.explore`).
 
-        Where the model does not fit into memory, it is the tree alone: without map and predictions.
+        If the model does not fit in memory, the tree alone is shown, without map and predictions.
         """
         if not self._misses_memory():
             return self.to_grinch().explore(**keywords)
-        given = {
-            name: keywords.pop(name) for name in ("texts", "labels", "payload", "images", "height") if name in keywords
-        }
-        fields = {name: keywords.pop(name, None) for name in ("text", "image", "label", "x", "y")}
-        if keywords:
-            raise TypeError(f"explore takes no {', '.join(keywords)}")
-        # By name, for what shows trees is beside this, and neither knows the other.
-        from grinch import explore
-
-        return explore(self.tree_, fields=fields, **given)
+        # By the same keywords, which are all that the method looks at.
+        return TreeClusterer.explore(cast(Any, self.tree_), **keywords)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")

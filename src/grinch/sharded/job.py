@@ -37,6 +37,18 @@ class RunFolder:
         """Return the file of a stage."""
         return self.folder / stage / name
 
+    def of_piece(self, stage: str, piece: int, ending: str = ".npz") -> Path:
+        """Return the file of a piece of the input."""
+        return self.path(stage, f"{piece_name(piece)}{ending}")
+
+    def of_shard(self, stage: str, shard: int) -> Path:
+        """Return the file of a shard."""
+        return self.path(stage, f"{shard_name(shard)}.npz")
+
+    def of_branch(self, stage: str, branch: int, ending: str = ".npz") -> Path:
+        """Return the file of a branch."""
+        return self.path(stage, f"{branch_name(branch)}{ending}")
+
 
 @dataclass(frozen=True)
 class Job(RunFolder):
@@ -65,6 +77,22 @@ class Job(RunFolder):
         """True if trees carry the guarantee of the paper's theorem, which the whole is to keep."""
         rules = self.rules
         return rules.graft and not rules.single_search and rules.graft_cap == NO_LIMIT
+
+    @property
+    def metric(self) -> str | None:
+        """How cuts compare vectors; None for records."""
+        linkage = self.linkage
+        if not isinstance(linkage, VectorLinkage):
+            return None
+        return "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
+
+    def moves_points(self, n_branches: int) -> bool:
+        """Tell whether points may move from branch to branch."""
+        return self.repair and n_branches > 1
+
+    def opens_branches(self, n_branches: int) -> bool:
+        """Tell whether branches are opened, so that leaves of the upper tree may be parts of them."""
+        return self.is_exact and self.moves_points(n_branches)
 
     @property
     def n_pieces(self) -> int:

@@ -21,6 +21,11 @@ class Run:
     sizes: list[int]
     moved: int
 
+    @property
+    def is_opened(self) -> bool:
+        """True if leaves of the upper tree may be parts of branches."""
+        return self.job.opens_branches(len(self.sizes))
+
 
 def run_stages(job: Job, workers: Workers) -> Run:
     """Run everything from the sample to the upper tree; what is finished already is not done again."""
@@ -28,10 +33,10 @@ def run_stages(job: Job, workers: Workers) -> Run:
     run = _runner(job, workers, stages)
     run(skeleton.SAMPLE, skeleton.run_sample, piece_tasks(job))
     run(skeleton.STAGE, skeleton.run, {skeleton.NAME: (job,)})
-    plan = skeleton.load(job.folder, job.stamp)
+    plan = skeleton.load(job)
     run(route.STAGE, route.run, piece_tasks(job))
     moved = 0
-    if job.repair and plan.n_branches > 1:
+    if job.moves_points(plan.n_branches):
         run(exchange.ASKING, exchange.ask, skeleton.shard_tasks(job))
         decided = run(exchange.DECIDING, exchange.decide, skeleton.shard_tasks(job))
         moved = sum(int(result["moved"]) for result in decided.values())
@@ -57,7 +62,7 @@ def has_graph(run: Run) -> bool:
 
 def is_kept(run: Run) -> bool:
     """Tell whether the trees of a run are still in its folder, and not those of another."""
-    return are_trees_there(run.job, run.job.stamp, skeleton.load(run.job.folder, run.job.stamp).n_shards)
+    return are_trees_there(run.job, run.job.stamp, skeleton.load(run.job).n_shards)
 
 
 def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
@@ -70,11 +75,6 @@ def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
         for stage, task, names in stages
         for name in names
     )
-
-
-def is_opened(run: Run) -> bool:
-    """Tell whether branches were opened, so that leaves of the upper tree may be parts of them."""
-    return run.job.is_exact and run.job.repair and len(run.sizes) > 1
 
 
 def _runner(job: Job, workers: Workers | Here, stages: dict[str, Stage]) -> Callable[..., dict[str, Any]]:

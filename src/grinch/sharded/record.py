@@ -17,7 +17,6 @@ from grinch._types import Ids, Labels
 from grinch.io.read import FileError
 from grinch.io.rows import joined, taken
 from grinch.io.write import replacing
-from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import compose_merges, subtree
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder, stages_folder
@@ -87,18 +86,15 @@ def begin(job: Job) -> None:
 
 def finish(run: Run, names: list[Any] | None, n_clusters: int | None, threshold: float | None) -> None:
     """Write down what a finished run was."""
-    job, linkage = run.job, run.job.linkage
-    metric = None
-    if isinstance(linkage, VectorLinkage):
-        metric = "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
+    job = run.job
     Record(
         job.stamp,
         True,
         sum(run.sizes),
         job.rows.n_features,
-        skeleton.load(job.folder, job.stamp).n_shards,
-        metric,
-        getattr(linkage, "ceiling", None),
+        skeleton.load(job).n_shards,
+        job.metric,
+        getattr(job.linkage, "ceiling", None),
         _write_ids(job.home / IDS, names),
         None if n_clusters is None else int(n_clusters),
         None if threshold is None else float(threshold),
@@ -227,5 +223,5 @@ def _going_on(folder: Path) -> str:
         lines = []
     again = lines[0] if lines else "the same grinch cluster command" if (folder / MARK).exists() else None
     if again is None:
-        return f"It goes on with what is missing by the same ShardedGrinch(..., folder={str(folder)!r}).fit(X)"
-    return f"It goes on with what is missing by: {again}"
+        return f"Resume it with the same ShardedGrinch(..., folder={str(folder)!r}).fit(X)"
+    return f"Resume it with: {again}"

@@ -13,13 +13,35 @@ class ChangeSummary(NamedTuple):
     """The changes that remain when those that cancel each other are left out."""
 
     changes: list[Change]
-    """At most one of each kind for a cluster; "moved" is a cluster of the same size with some other points."""
+    """At most one of each kind for a cluster; "exchanged" is a cluster of the same size with some other points."""
     before: dict[int, int]
     """The number of points before, of each cluster that existed then and changed since."""
     sizes: dict[int, int]
     """The number of points now, of each cluster that changed."""
     passing: int
     """The number of clusters that were born and dissolved in between."""
+    exemplars: dict[int, tuple[int | str, ...]]
+    """A few points of each cluster that changed, also of those that are gone."""
+
+
+def told_once(found: Sequence[Change]) -> list[Change]:
+    """Return the changes of one version and one cut without what others of them say.
+
+    What was split off was not born and did not shrink the rest, too; what was absorbed did not dissolve, and made the
+    other one grow. So every cluster begins once, as born or split off, and ends once, as dissolved or absorbed.
+    """
+    within = {kind: {c.cluster: c for c in found if c.kind == kind} for kind in ("split", "merged")}
+    begun, ended = ({other for c in own.values() for other in c.others} for own in within.values())
+    told = []
+    for change in found:
+        same = within["merged" if change.kind == "grew" else "split"].get(change.cluster)
+        if change.kind in ("grew", "shrank") and same is not None:
+            others = tuple(other for other in change.others if other not in same.others)
+            change = replace(change, others=others, count=change.count - same.count)
+        is_said = change.cluster in {"born": begun, "dissolved": ended}.get(change.kind, ())
+        if not is_said and (change.count > 0 or change.kind not in ("grew", "shrank")):
+            told.append(change)
+    return told
 
 
 def summarize_changes(found: Sequence[Change]) -> ChangeSummary:
@@ -34,7 +56,11 @@ def summarize_changes(found: Sequence[Change]) -> ChangeSummary:
         if renamed and cluster not in history.dissolved:
             changes.append(replace(renamed[-1], size=own[-1].size))
     passing = len(history.born.keys() & history.dissolved.keys())
-    return ChangeSummary(changes, history.before, history.sizes, passing)
+    exemplars = {
+        cluster: next((change.exemplars for change in reversed(own) if change.exemplars), ())
+        for cluster, own in by_cluster.items()
+    }
+    return ChangeSummary(changes, history.before, history.sizes, passing, exemplars)
 
 
 class History:
@@ -98,7 +124,7 @@ class History:
         if not (came or left):
             return []
         count = self.sizes[cluster] - self.before[cluster]
-        kind = "grew" if count > 0 else "shrank" if count else "moved"
+        kind = "grew" if count > 0 else "shrank" if count else "exchanged"
         count = abs(count) or sum(change.count for change in came)
         return [replace(own[-1], kind=kind, others=(), count=count, exemplars=(came or left)[-1].exemplars)]
 

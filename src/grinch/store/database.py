@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,14 +16,15 @@ from urllib.parse import quote
 
 import numpy as np
 
-from grinch._types import Counts
+from grinch._types import Counts, Objects
 from grinch.core.engine import ENGINE
-from grinch.cuts.tracking import Change
+from grinch.cuts.tracking import Change, MadeCut
 from grinch.saving import disk
 from grinch.store.damage import DamagedStore, EarlierFormat, LaterFormat, damaged, reading, unusable
 
 # Formats 1 and 2 had snapshots of another kind, no checksums of blocks of rows, and operations without an engine.
-FORMAT = 3
+# Format 3, which no release wrote, did not have the automatic cuts.
+FORMAT = 4
 FILE = "store.sqlite"
 # The files that SQLite keeps beside it.
 BESIDE = (f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal")
@@ -53,8 +54,14 @@ TABLES = {
     # All changes that a version made to a cut, as a list in JSON: there are thousands of them in a large batch.
     "changes": ("version integer not null", "cut text not null", "records text not null"),
     "names": ("cut text", "cluster integer", "name text not null"),
+    # The automatic cuts that were made with an operation; to replay it, they are taken as they were.
+    "cuts": ("version integer not null", "cut text not null", "made blob not null"),
 }
-OTHERS = ("create index changes_by_version on changes (version)", "create unique index by_name on names (cut, cluster)")
+OTHERS = (
+    "create index changes_by_version on changes (version)",
+    "create unique index by_name on names (cut, cluster)",
+    "create unique index by_cut on cuts (version, cut)",
+)
 
 
 # Kinds of operations whose outcome is in a snapshot: they are not replayed.
@@ -100,11 +107,41 @@ ABOUT: dict[str, Any] = {
     "columns": list | None,
     "default_cut": list,
     "is_to_be_vacuumed": bool,
+    # Of a store that an earlier format wrote: the last version whose automatic cuts were not written down.
+    "unwritten_cuts": int,
 }
 
 
 class KnownId(Exception):
     """A point with one of these ids is there already."""
+
+
+class IdCache:
+    """The ids of all points as they were last read, shared by the connections of a store.
+
+    The point at a position never has another id, and no other point is ever at its position.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        # Positions, ascending, and the ids there; both are replaced at once, for several threads read.
+        self._last: tuple[Counts, Objects] = np.empty(0, np.int64), np.empty(0, object)
+
+    def ids_at(self, positions: Counts, read: Callable[[int], list[Id]]) -> Objects:
+        """Return the ids at all positions of a version; ``read`` returns those after a position."""
+        known_at, known = self._last
+        last = int(known_at.max(initial=-1))
+        old = positions[: np.searchsorted(positions, last, side="right")]
+        at = np.searchsorted(known_at, old)
+        if not np.array_equal(known_at[at], old):
+            # The version is an earlier one, with points that are gone.
+            last, at = -1, at[:0]
+        ids = np.concatenate([known[at], np.array(read(last), object)])
+        if len(ids) == len(positions):
+            self._last = positions, ids
+        return ids
 
 
 class Database:
@@ -123,6 +160,7 @@ class Database:
         self._leaves_files = readonly and not self._log.exists() and os.access(folder, os.W_OK)
         # Tables all of whose rows have been compared with their checksums, by any connection.
         self._compared_tables = set[str]()
+        self._ids = IdCache()
         # What the store is, as far as it was asked for; forgotten whenever somebody else may have changed it.
         self._about: dict[str, Any] = {}
         mode = "ro" if readonly else "rw"
@@ -132,9 +170,9 @@ class Database:
         self._open(mode)
 
     def reader(self) -> Database:
-        """Return another connection for reading, which need not compare what this one has compared."""
+        """Return another connection for reading, which need not compare or read what this one has."""
         twin = Database(self.path.parent, readonly=True)
-        twin._compared_tables = self._compared_tables
+        twin._compared_tables, twin._ids = self._compared_tables, self._ids
         return twin
 
     def _connect(self, mode: str) -> sqlite3.Connection:
@@ -220,6 +258,8 @@ class Database:
             yield
             self._all("commit")
         except BaseException:
+            # What was read within may never be there.
+            self._ids.clear()
             self.end_look()
             raise
 
@@ -322,6 +362,18 @@ class Database:
         """Yield those after a version, in order."""
         return (operation_of(row) for row in self._rows("operations", "where version > ? order by version", after))
 
+    def add_made(self, version: int, made: Mapping[str, MadeCut]) -> None:
+        """Write down the automatic cuts that were made with an operation, by name."""
+        self._write("cuts", [(version, name, cut.to_bytes()) for name, cut in made.items()], "insert")
+
+    def made(self, version: int) -> dict[str, MadeCut] | None:
+        """Return the automatic cuts that were made with an operation, by name; None if they were not written down."""
+        if version <= (self.find("unwritten_cuts") or 0):
+            return None
+        rows = self._rows("cuts", "where version = ? order by rowid", version)
+        with reading(self.path, ValueError):
+            return {name: MadeCut.from_bytes(cut) for _, name, cut in rows}
+
     def times(self) -> dict[int, float]:
         """Return when each version was made, in seconds since 1970."""
         return dict(self._all("select version, at from operations"))
@@ -336,6 +388,7 @@ class Database:
         """Forget what is needed to replay operations, for a snapshot has it all; that they were done stays."""
         self._write("operations", [forgotten(row) for row in self._rows("operations")])
         self._all("delete from removed")
+        self._all("delete from cuts")
 
     def forget_rows(self, up_to: int) -> None:
         """Forget the rows of operations up to a version, which are on disk elsewhere."""
@@ -378,9 +431,16 @@ class Database:
     def _points_at(self, positions: Iterable[int]) -> Iterator[tuple[Any, ...] | None]:
         return (self._row("points", "position", position) for position in positions)
 
-    def all_ids(self, *, is_trusted: bool = False) -> list[Id]:
-        """Return the ids of all points, by position; if they are trusted, not compared with their checksums."""
-        if not self._compared_tables and not is_trusted:
+    def ids_of(self, positions: Counts) -> Objects:
+        """Return the ids of all points, which are at these positions; those read before are not read again."""
+        ids = self._ids.ids_at(positions, self.all_ids)
+        if len(ids) != len(positions):
+            raise damaged(self.path, f"there are {len(ids):,} ids for {len(positions):,} points")
+        return ids
+
+    def all_ids(self, after: int = -1, *, is_trusted: bool = False) -> list[Id]:
+        """Return the ids of all points after a position; if they are trusted, not compared with their checksums."""
+        if not self._compared_tables and not is_trusted and after < 0:
             found = [row[1] for row in self._rows("points", "order by position")]
             self._compared_tables.add("points")
             return found
@@ -390,7 +450,7 @@ class Database:
             " from (select id, position from points where position > ? order by position limit ?)"
         )
         ids: list[Id] = []
-        last: int | None = -1
+        last: int | None = after
         while last is not None:
             some, last = self._one(query, last, IDS_AT_ONCE)
             ids += self._parsed("points", some)
@@ -559,6 +619,10 @@ def check_version(path: Path, version: Any) -> None:
         raise LaterFormat(
             f"{path} is of format {version}, written by a later version of grinch; this one reads {FORMAT}."
             " Upgrade grinch"
+        )
+    if version == 3:
+        raise EarlierFormat(
+            f"{path} is of format 3, which no release of grinch wrote. Insert its points into a new store"
         )
     if version in (1, 2):
         raise EarlierFormat(

@@ -182,6 +182,11 @@ class Gate(Generic[View]):
         return self._owner == threading.get_ident()
 
     @property
+    def is_free(self) -> bool:
+        """Whether this thread could go inside at once."""
+        return self._owner in (None, threading.get_ident())
+
+    @property
     def n_waiting(self) -> int:
         """The number of threads that wait to be let in."""
         return len(self._queue)

@@ -1,4 +1,4 @@
-"""Names that people give to nodes of a tree, in a small file of their own.
+"""Names that people give to nodes of a tree, and the fields they named, in a small file of their own.
 
 Names are given in the explorer while another process inserts, so they are not part of the store's log, and giving one
 does not wait for the writer. A node has no permanent number: it is kept by some of its points, and found again as the
@@ -27,6 +27,7 @@ TABLE = (
     "create table if not exists names (number integer primary key autoincrement, name text not null,"
     " points text not null, size integer not null, total integer not null, at real not null)"
 )
+FIELDS_TABLE = "create table if not exists fields (purpose text primary key, name text not null)"
 # How much of the file is its header.
 HEADER = 100
 Id = int | str
@@ -77,6 +78,23 @@ class NodeNames:
             return
         with self._opened() as connection, connection:
             connection.executemany("delete from names where number = ?", ((number,) for number in numbers))
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of the payload that a user named, by their purpose."""
+        if not self.path.exists():
+            return {}
+        with self._opened() as connection:
+            if not _has_table(connection, "fields"):
+                return {}
+            return {str(purpose): str(name) for purpose, name in connection.execute("select * from fields")}
+
+    def name_fields(self, **fields: str | None) -> None:
+        """Remember which field of the payload serves which purpose; None forgets it."""
+        with self._opened() as connection, connection:
+            connection.execute(FIELDS_TABLE)
+            connection.executemany("delete from fields where purpose = ?", ((purpose,) for purpose in fields))
+            named = [(purpose, name) for purpose, name in fields.items() if name is not None]
+            connection.executemany("insert into fields values (?, ?)", named)
 
     def forget(self, are_there: Callable[[list[Id]], Sequence[bool]]) -> None:
         """Forget points that were removed: ``are_there`` returns which of some ids still have a point.
@@ -142,13 +160,17 @@ class NodeNames:
 
 
 def _all_in(connection: sqlite3.Connection) -> list[NodeName]:
-    # Another process may be about to make the table.
-    if connection.execute("select 1 from sqlite_master where name = 'names'").fetchone() is None:
+    if not _has_table(connection, "names"):
         return []
     rows = connection.execute("select number, name, points, size, total from names order by number")
     return [
         NodeName(number, str(name), _points(text), int(size), int(total)) for number, name, text, size, total in rows
     ]
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Return whether a table is there; another process may be about to make it."""
+    return connection.execute("select 1 from sqlite_master where name = ?", (name,)).fetchone() is not None
 
 
 def _points(text: str) -> list[Id]:

@@ -55,8 +55,8 @@ def open(
     folder : str or Path
         The folder of the store, or of the new one.
     readonly : bool, default=False
-        Read beside a writer: what was committed last, and :meth:`Store.refresh` for what was committed since. Any
-        number of readers, in this process and in others, and one writer.
+        Read what was committed last; :meth:`Store.refresh` advances to what was committed since. There may be any
+        number of readers, in this process and others, and one writer.
     linkage, metric, mode, n_neighbors, search
         As in :class:`~grinch.Grinch`, for a new store; for an existing one, they must be the same if they are given.
         A linkage (or a search) of your own must be given again unless its module is imported.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +19,9 @@ from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
 from grinch.saving import disk
 from grinch.store import inputs
-from grinch.store.damage import damaged
+from grinch.store.change_summary import ChangeSummary, summarize_changes, told_once
 from grinch.store.database import Database, Id, Operation
+from grinch.store.digest import Digest, make_digest, titles_of
 from grinch.store.inputs import RowCheck
 from grinch.store.lock import holder, is_held
 from grinch.store.rows import StoredRows
@@ -26,6 +29,10 @@ from grinch.store.state import AboutCut, Placed, StoreState
 from grinch.tree import NONE, Tree
 
 DEFAULT_CUT = "default"
+# Changes that are summed up.
+MAX_SUMMED = 50_000
+# Payloads that are read for the title of a cluster, and of all points to compare them with.
+MAX_READ, MAX_BACKGROUND = 60, 400
 
 
 class Look(NamedTuple):
@@ -33,8 +40,7 @@ class Look(NamedTuple):
 
     ``tree``: the cluster tree, without names; ``positions``: by leaf, the position of the point, by which it is asked
     for later; ``arrived``: by leaf, the version in which it came; ``times``: by leaf, when, in seconds since 1970;
-    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters; ``drifted``: the automatic
-    cuts that a recut is advised for.
+    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters.
     """
 
     version: int
@@ -44,7 +50,6 @@ class Look(NamedTuple):
     times: Floats | None
     cuts: dict[str, Labels]
     names: dict[str, dict[int, str]]
-    drifted: frozenset[str] = frozenset()
 
 
 def _narrow(values: Labels) -> Ids | Labels:
@@ -186,10 +191,7 @@ class View:
         """The ids of all points, in the order they came."""
         if not self._database.get("is_named"):
             return self._state.positions().tolist()
-        ids = self._database.all_ids()
-        if len(ids) != len(self):
-            raise damaged(self._database.path, f"there are {len(ids):,} ids for {len(self):,} points")
-        return ids
+        return self._database.ids_of(self._state.positions()).tolist()
 
     id_kind: Any = _from_database("id_kind", 'The kind of the ids, "text" or "number"; None if there are none yet.')
     n_features: Any = _from_database("n_features", "The length of the vectors; None if there are none.")
@@ -206,7 +208,7 @@ class View:
         return self._database.parsed_payloads(self.positions(ids).tolist())
 
     def vectors(self, ids: Any) -> Any:
-        """Return the points themselves, as they were given: a row of numbers each, or a list of records."""
+        """Return points by their ids: a matrix, or a list of records."""
         return self._rows.at(self._state.row_of[self.positions(ids)])
 
     def points_at(self, positions: Any) -> list[tuple[Id | None, Any]]:
@@ -234,7 +236,7 @@ class View:
             return None
 
     def arrived(self) -> Counts:
-        """Return the version in which each point came, in the order of :attr:`ids`.
+        """Return the version in which each point was inserted, in the order of :attr:`ids`.
 
         >>> import grinch, tempfile
         >>> with grinch.open(tempfile.mkdtemp()) as store:
@@ -286,7 +288,8 @@ class View:
         its largest part, and clusters that merge have the id of the largest.
         """
         labels, is_named = self.labels(cut), self._database.get("is_named")
-        ids = np.array(self.ids, object) if is_named else self._state.positions()
+        positions = self._state.positions()
+        ids = self._database.ids_of(positions) if is_named else positions
         # Small numbers are sorted by their digits, in a tenth of the time.
         is_small = labels.max(initial=0) < 2**15
         order = np.argsort(labels.astype(np.int16) if is_small else labels, kind="stable")
@@ -314,10 +317,10 @@ class View:
         return list(self._state.cut_names)
 
     def cuts(self) -> dict[str, dict[str, Any]]:
-        """Return the cuts by name: how each is made, the number of its clusters, and what changed since it was made.
+        """Return the cuts by name: how each is made, the number of its clusters, and of points that changed since.
 
-        An automatic cut keeps the layer it chose. ``is_recut_advised`` means that half as many points came or went
-        since as there were, and that :meth:`Store.recut` may choose another (see :meth:`Store.would_recut`).
+        An automatic cut is made again when a quarter of the points came, left or moved (``points_changed``); other cuts
+        are always up to date.
         """
         return {
             name: {
@@ -325,7 +328,6 @@ class View:
                 **about.parameters,
                 "clusters": len(np.unique(self.labels(name))),
                 "points_changed": about.points_changed,
-                "is_recut_advised": about.is_recut_advised,
             }
             for name, about in ((name, self._state.about_cut(name)) for name in self._state.cut_names)
         }
@@ -344,27 +346,60 @@ class View:
             self.check_cut(cut)
         is_named, changes = self._database.get("is_named"), list[Change]()
         for version, of, records in list(self._database.changes(since, self.version, cut)):
-            for kind, cluster, others, size, count, exemplars in records:
-                ids = tuple(name for name in self._ids_at(exemplars, is_named) if name is not None)
-                changes.append(Change(version, of, kind, cluster, tuple(others), size, count, ids))
+            for change in told_once(_changes_of(version, of, records)):
+                ids = tuple(
+                    name for name in self._ids_at([int(one) for one in change.exemplars], is_named) if name is not None
+                )
+                changes.append(replace(change, exemplars=ids))
         return changes
 
-    def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
-        """Return the last changes of clusters after version ``since``, the latest first, without exemplars.
+    def net_changes(self, since: int = 0, cut: str = DEFAULT_CUT, until: int | None = None) -> ChangeSummary:
+        """Return the changes of clusters from version ``since`` to ``until``, without what came and went in between.
 
-        None of them is after version ``until``. Also return whether these are all. Unlike :meth:`changes`, it takes no
-        longer if there were many changes.
+        Exemplars are positions. Of more than 50,000 changes, it is those of the last ones.
         """
+        check_count("since", since, 0)
         self.check_cut(cut)
-        latest = list[Change]()
         last = self.version if until is None else min(until, self.version)
+        latest = list[list[Change]]()
         with closing(self._database.changes(since, last, cut, "desc")) as versions:
-            for version, _, records in versions:
-                for kind, cluster, others, size, count, _ in reversed(records):
-                    if len(latest) == limit:
-                        return latest, False
-                    latest.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
-        return latest, True
+            room = MAX_SUMMED
+            for version, of, records in versions:
+                room -= len(records)
+                if room < 0:
+                    break
+                latest.append(_changes_of(version, of, records))
+        return summarize_changes([change for changes in reversed(latest) for change in changes])
+
+    def digest(self, since: int = 0, limit: int = 10, cut: str = DEFAULT_CUT, *, until: int | None = None) -> Digest:
+        """Return the news since a version: what became of clusters, in words, the most important first.
+
+        At most ``limit`` events are told: new topics, topics that grew by half or more, splits and merges of large
+        ones, and topics that went; first of all those of clusters that have a name. The rest is counted.
+
+        >>> import grinch, tempfile
+        >>> with grinch.open(tempfile.mkdtemp(), n_clusters=2) as store:
+        ...     _ = store.insert([[1, 0], [0, 9], [1, 1], [1, 0.5]], payload=["a cat", "rain", "cats", "the cat"])
+        ...     print(store.digest())
+        cat, cats: new, 3 points
+        Other clusters: 1 new
+        """
+        net = self.net_changes(since, cut, until)
+        names, labels = self.names(cut, gone=True), self.labels(cut)
+        known = np.unique(labels[labels >= 0])
+        arrived = self.arrived()
+        last = self.version if until is None else min(until, self.version)
+        n_new = int(((arrived > since) & (arrived <= last)).sum())
+
+        def describe(clusters: Sequence[int]) -> dict[int, str]:
+            positions, payloads = self._state.positions(), dict[int, list[Any]]()
+            for cluster in clusters:
+                own = positions[labels == cluster].tolist() or [int(one) for one in net.exemplars.get(cluster, ())]
+                payloads[cluster] = self._database.parsed_payloads(own[:: max(-(-len(own) // MAX_READ), 1)])
+            step = max(-(-len(positions) // MAX_BACKGROUND), 1)
+            return titles_of(clusters, names, payloads, self._database.parsed_payloads(positions[::step].tolist()))
+
+        return make_digest(net, names, describe, (since, last), n_new, len(labels) / max(len(known), 1), limit)
 
     def times(self) -> dict[int, float]:
         """Return when each version was made, in seconds since 1970."""
@@ -390,7 +425,6 @@ class View:
             when[arrived],
             {name: self.labels(name) for name in names},
             {name: self._database.names(name) for name in names},
-            frozenset(name for name in names if self._state.about_cut(name).is_recut_advised),
         )
 
     def info(self) -> dict[str, Any]:
@@ -474,3 +508,11 @@ class View:
             return self._database.ids_at(positions)
         there = self._state.has(np.array(positions, np.int64)).tolist()
         return [position if is_there else None for position, is_there in zip(positions, there, strict=True)]
+
+
+def _changes_of(version: int, cut: str, records: Any) -> list[Change]:
+    """Return the changes that a version made of a cut; exemplars are positions."""
+    return [
+        Change(version, cut, kind, cluster, tuple(others), size, count, tuple(exemplars))
+        for kind, cluster, others, size, count, exemplars in records
+    ]

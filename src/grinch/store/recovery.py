@@ -22,7 +22,7 @@ import numpy as np
 
 from grinch._types import Counts, Mask
 from grinch.core.engine import ENGINE
-from grinch.cuts.tracking import CUT_BY
+from grinch.cuts.tracking import CUT_BY, MadeCut
 from grinch.errors import unknown_name
 from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
@@ -231,6 +231,16 @@ class Remains:
         if n_unclear:
             self.lost.append(f"two versions were found of {n_unclear:,} rows of {FILE}, and one of them taken")
         return tables, False
+
+    def made(self, version: int) -> dict[str, MadeCut] | None:
+        """Return the automatic cuts that were made with an operation; None if those may be lost."""
+        if version <= (self.about.get("unwritten_cuts") or 0):
+            return None
+        made: dict[str, MadeCut] = {}
+        for _, name, cut in (row for row in self.tables["cuts"] if row[0] == version):
+            with suppress(ValueError, TypeError):
+                made[name] = MadeCut.from_bytes(cut)
+        return made if made or self.is_whole else None
 
     # The snapshot -----------------------------------------------------------------------------------------------------
 
@@ -444,7 +454,7 @@ class _Recovery:
             try:
                 rows, is_right = self.remains.rows_of(done) if done.n_rows else (None, True)
                 with no_advice():
-                    state.apply(done, rows)
+                    state.apply(done, rows, self.remains.made(done.version))
                 wrong |= set() if is_right else {done.version}
             except (ValueError, LookupError, TypeError, ArithmeticError) as error:
                 self.lost.append(f"version {done.version} could not be made again: {error}")

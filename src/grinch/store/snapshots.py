@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import secrets
-import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,6 +20,7 @@ from grinch.saving import container
 from grinch.saving.container import Container
 from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.database import Database
+from grinch.store.forks import fork
 from grinch.store.rows import ENDS, VECTORS_NAME, files_of
 
 KIND = "snapshot"
@@ -38,7 +36,6 @@ LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 VERIFIED_BYTES = 2**26
 # Of a larger one, these arrays are compared later: most of it, and nothing that code follows from number to number.
 HEAVY = re.compile(r"ids/|model/fitted\.builder\.(summaries(?!\.rows\.apart_)|search)\.")
-CAN_FORK = hasattr(os, "fork")
 
 Content = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
@@ -175,7 +172,7 @@ class Snapshots:
             in_child()
             self.write(name, content)
 
-        pid = _fork(work)
+        pid = fork(work)
         self.restart()
 
         def wait() -> None:
@@ -224,28 +221,6 @@ def _identity(path: Path) -> list[int]:
     """Return what identifies a file on this machine, which no copy of it shares."""
     status = path.stat()
     return [status.st_dev, status.st_ino]
-
-
-def _fork(work: Callable[[], None]) -> int:
-    """Run ``work`` on the memory as it is now, in a forked process; return its number.
-
-    Memory is shared with it, and a page is copied when this process writes to it. ``work`` may write files and nothing
-    else: other threads are not there, and the locks they hold are never released.
-    """
-    with warnings.catch_warnings():
-        # Python warns of forks beside threads, whose locks are never released in the fork; this one takes none.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        gc.disable()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        work()
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def numbers_in_block(snapshot: Container, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

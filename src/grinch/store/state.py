@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -21,15 +21,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from grinch._types import Counts, Labels, Slots
+from grinch._types import Counts, Ids, Labels, Slots
 from grinch.cuts.tracking import Change
 from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
 from grinch.saving.container import Container
 from grinch.saving.state import flatten, unflatten
 from grinch.store.database import Id, Operation
+from grinch.store.forks import CAN_FORK
 from grinch.store.inputs import RowCheck
-from grinch.summaries import SparseSummaries
+from grinch.summaries import RecordSummaries, SparseSummaries
 from grinch.summaries.arrays import enlarged
 from grinch.summaries.sparse import enlarged_entries
 from grinch.tree import Tree
@@ -42,7 +43,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch._checks import count_rows
 from grinch.cuts.choice import Choice
-from grinch.cuts.tracking import CUT_BY, TrackedCut, Tracker
+from grinch.cuts.tracking import CUT_BY, DUE_SHARE, MadeCut, TrackedCut, Tracker
 from grinch.cuts.tracking.follower import Arrays
 from grinch.cuts.tracking.identity import ABOVE, NO_CLUSTER, owners_above
 from grinch.estimators.grinch import Grinch
@@ -51,8 +52,8 @@ from grinch.estimators.grinch import Grinch
 MAPPED_BYTES = 2**26
 # Exemplars of a cluster.
 N_EXEMPLARS = 3
-# An automatic cut may be out of date when this share of the points came or went since it was made.
-RECUT_SHARE = 0.5
+# Of up to this many points an automatic cut takes no longer than a fork, and is made in the commit.
+MAX_AT_ONCE = 2048
 
 
 class Placed(NamedTuple):
@@ -63,16 +64,11 @@ class Placed(NamedTuple):
 
 
 class AboutCut(NamedTuple):
-    """The parameters of a cut, and the share of points that changed since it was made."""
+    """The parameters of a cut, and the number of points that changed since it was made."""
 
     kind: str
     parameters: dict[str, Any]
     points_changed: int
-    share_changed: float
-
-    @property
-    def is_recut_advised(self) -> bool:
-        return self.kind == "automatic" and self.share_changed >= RECUT_SHARE
 
 
 class StoreState:
@@ -163,7 +159,7 @@ class StoreState:
     def about_cut(self, cut: str) -> AboutCut:
         tracked = self.tracking[cut]
         kind = "automatic" if tracked.is_automatic else "n_clusters" if tracked.how.threshold is None else "threshold"
-        return AboutCut(kind, tracked.parameters, tracked.drift.came + tracked.drift.left, tracked.drift.share)
+        return AboutCut(kind, tracked.parameters, tracked.drift.changed)
 
     def row_check(self) -> RowCheck:
         return RowCheck.of(self.model)
@@ -195,6 +191,10 @@ class StoreState:
             return []
         return list(zip(self.model.layers_, self.model.layer_persistence_.tolist(), strict=True))
 
+    def neighbors(self) -> Ids:
+        """Return the nearest neighbours of each point, by leaf of the tree."""
+        return self.model.current_fit().neighbors() if self.n_points else np.empty((0, 0), np.int32)
+
     # For readers beside a change ----------------------------------------------------------------------------------
 
     def engine_view(self) -> EngineView | None:
@@ -211,10 +211,11 @@ class StoreState:
 
     # Operations ---------------------------------------------------------------------------------------------------
 
-    def apply(self, done: Operation, rows: Any = None) -> list[Change]:
+    def apply(self, done: Operation, rows: Any = None, made: Made | None = None) -> list[Change]:
         """Make the change that an operation of the log stands for, now or again; ``rows`` are those that came with it.
 
-        Return what happened to clusters.
+        ``made`` are the automatic cuts that were made with it; None if it is made for the first time. Then
+        :attr:`made` has them. Return what happened to clusters.
         """
         self.n_begun += 1
         if done.kind == "insert":
@@ -233,19 +234,26 @@ class StoreState:
             self._note_rows(positions, done.numbers)
         elif done.kind == "add_cut":
             said = json.loads(done.data or b"")
-            self.tracking.add(said["name"], **how_of(said))
-            return [*self._committed(done.version), *self._born(done.version, said["name"])]
+            changes = self._committed(done.version, {})
+            self.tracking.add(said["name"], made, **how_of(said))
+            return [*changes, *self._born(done.version, said["name"])]
         elif done.kind == "drop_cut":
             self.tracking.drop(**json.loads(done.data or b""))
         else:
             # The model has no part in what is left, but for a recut.
-            self.version = done.version
-            return (
-                self.tracking.recut(version=done.version, **json.loads(done.data or b""))
-                if done.kind == "recut"
-                else []
-            )
-        return self._committed(done.version)
+            self.version, self.tracking.made = done.version, {}
+            if done.kind != "recut":
+                return []
+            said = json.loads(done.data or b"")
+            # Before 0.2, it was one at a time.
+            names = said["names"] if "names" in said else [said["name"]]
+            return self.tracking.recut(done.version, self.tracking.make(names) if made is None else made)
+        return self._committed(done.version, made)
+
+    @property
+    def made(self) -> Made:
+        """The automatic cuts that the last change made, by name."""
+        return self.tracking.made
 
     def adopt(self, version: int, rows: Any, tree: Tree) -> list[Change]:
         """Take the first points with the tree that they have already; leaf i of it is row i."""
@@ -271,7 +279,7 @@ class StoreState:
         row_of = np.full(self.n_given, -1, np.int64)
         row_of[positions] = np.searchsorted(kept, self.row_of[positions])
         self._row_of, self.n_rows = row_of, len(kept)
-        self._committed(version)
+        self._committed(version, {})
         return kept
 
     def set_rows(self, numbers: Counts) -> None:
@@ -286,9 +294,20 @@ class StoreState:
             for cluster, own in members
         ]
 
-    def _committed(self, version: int) -> list[Change]:
+    def _committed(self, version: int, made: Made | None = None) -> list[Change]:
         self.version = version
-        return self.tracking.commit(version)
+        return self.tracking.commit(version, made, self._is_at_once)
+
+    @property
+    def can_cut_later(self) -> bool:
+        """Whether an automatic cut that is due can be made by a forked process, and is worth one."""
+        is_of_vectors = self.is_fitted and not isinstance(self.model.engine().summaries, RecordSummaries)
+        # Of records, a linkage written in Python would run there.
+        return CAN_FORK and self.n_points > MAX_AT_ONCE and is_of_vectors
+
+    def _is_at_once(self, n_points: int, n_changing: int) -> bool:
+        """Return whether an automatic cut that is due is made with the change, and not later."""
+        return DUE_SHARE * n_changing >= n_points or not self.can_cut_later
 
     def _note_rows(self, positions: Counts, numbers: Counts) -> None:
         need = self.n_given
@@ -393,6 +412,9 @@ class Recut(NamedTuple):
     agreement: float
 
 
+Made = Mapping[str, MadeCut]
+
+
 class ClusterTracking:
     """The named cuts of a model, tracked from version to version; :meth:`commit` follows every change of the model.
 
@@ -419,21 +441,52 @@ class ClusterTracking:
     def __getitem__(self, name: str) -> TrackedCut:
         return self._tracker[name]
 
-    def add(self, name: str, **how: Any) -> None:
-        """Track one more cut, made as a :class:`grinch.cuts.Choice` of these says."""
-        self._tracker.add(name, Choice(**how), self.model.growing_tree())
+    @property
+    def made(self) -> Made:
+        """The automatic cuts that the last change made, by name."""
+        return self._tracker.made
+
+    @made.setter
+    def made(self, made: Made) -> None:
+        self._tracker.made = dict(made)
+
+    def add(self, name: str, made: Made | None = None, **how: Any) -> None:
+        """Track one more cut, made as a :class:`grinch.cuts.Choice` of these says; an automatic one may be ``made``."""
+        self._tracker.add(name, Choice(**how), self.model.growing_tree(), made)
 
     def drop(self, name: str) -> None:
         """Stop tracking a cut. If one of this name is added again, its ids continue from here."""
         self._tracker.drop(name)
 
-    def commit(self, version: int) -> list[Change]:
-        """Follow the model to where it is after a change; return what happened to the clusters of all cuts."""
-        return self._tracker.commit(self.model.growing_tree(), version)
+    def commit(
+        self,
+        version: int,
+        made: Made | None = None,
+        is_at_once: Callable[[int, int], bool] = lambda n_points, n_changing: True,
+    ) -> list[Change]:
+        """Follow the model to where it is after a change; return what happened to the clusters of all cuts.
 
-    def recut(self, name: str, version: int) -> list[Change]:
-        """Make the automatic cut again, at the resolution that suits best now."""
-        return self._tracker.recut(name, self.model.growing_tree(), version)
+        ``made`` and ``is_at_once`` are as in :meth:`grinch.cuts.tracking.Tracker.commit`.
+        """
+        return self._tracker.commit(self.model.growing_tree(), version, made, is_at_once)
+
+    def due(self) -> list[str]:
+        """Return the names of the automatic cuts that are to be made again."""
+        return self._tracker.due(self.model.growing_tree())
+
+    def make(self, names: Iterable[str]) -> Made:
+        """Return automatic cuts of the tree as it is."""
+        tree = self.model.growing_tree()
+        names = [name for name in names if self[name].is_automatic]
+        return {} if tree is None else self._tracker.make(names, tree)
+
+    def recut(self, version: int, made: Made) -> list[Change]:
+        """Take automatic cuts of the tree, or of an earlier one."""
+        return self._tracker.recut(self.model.growing_tree(), version, made)
+
+    def still_new(self, made: Made) -> Made:
+        """Return those of some automatic cuts that can be taken: not outdated, and of at least half of the points."""
+        return self._tracker.still_new(self.model.growing_tree(), made)
 
     def would_recut(self, name: str) -> Recut:
         """Return what a recut would give, and how it agrees with the clusters there are; it costs as much as one."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import grinch
 from grinch._checks import check_count, check_flag, count_rows
 from grinch._interrupts import no_garbage_collection
-from grinch._types import Labels, Slots
+from grinch._types import Counts, Ids, Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
@@ -32,14 +32,16 @@ from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
 from grinch.store.database import NOT_IN_LOG, Database, Id, KnownId, Operation
+from grinch.store.forks import CAN_FORK
 from grinch.store.lock import Gate, StoreLocked, WriterLock, describe, holder
 from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.queries import DEFAULT_CUT, FrozenState, View
+from grinch.store.recuts import Recuts
 from grinch.store.rows import StoredRows, block_sums, files_of, vectors_name
-from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
-from grinch.store.state import StoreState, ids_as_arrays
+from grinch.store.snapshots import Snapshots, Verification, snapshot_name
+from grinch.store.state import Made, StoreState, ids_as_arrays
 from grinch.tree import Tree
 
 # Entries of the database that are in a snapshot, too, to rebuild a store.
@@ -75,14 +77,14 @@ def _asking_property(query: Any) -> Any:
 
 
 class Store:
-    """A clustering in a folder, made by :func:`grinch.open`: every change is on disk when its method returns.
+    """A clustering in a folder, opened by :func:`grinch.open`. Every change is on disk when its method returns.
 
-    One process writes, any number of others read. A change is made as a whole or not at all: if it fails, for whatever
-    reason, the store is as it was before. Every change makes a version, counted from 1. Threads can share a store:
-    while one of them changes it, the others see the version before.
+    One process writes, any number of others read. Changes are atomic: if one fails, the store is as it was before.
+    Every change makes a version, counted from 1. Threads can share a store: while one of them changes it, the others
+    see the previous version.
 
-    Points have ids (texts or whole numbers; without any, they are numbered as they come), and may have a payload:
-    anything that JSON can hold. Clusters have permanent ids, too: see :meth:`clusters`.
+    Points have ids (texts or whole numbers; without any, they are numbered in order of arrival), and may have a
+    payload: anything that JSON can hold. Clusters have permanent ids too: see :meth:`clusters`.
 
     Examples
     --------
@@ -117,7 +119,7 @@ class Store:
         self._open_database: Database | None = Database(folder, readonly=True)
         # Connections for views that are not in use.
         self._spare: list[Database] = []
-        self._snapshots = Snapshots(folder, self._open_database)
+        self._snapshots, self._recuts = Snapshots(folder, self._open_database), Recuts(folder)
         self._rows = StoredRows(folder, self._open_database, is_readonly=lock is None)
         self._state: StoreState | None = None
         self._verification: Verification | None = None
@@ -143,7 +145,10 @@ class Store:
         return self._lock is None
 
     def close(self) -> None:
-        """Take a snapshot, if there is anything new, and release the lock. Closing again does nothing."""
+        """Make automatic cuts that are due, take a snapshot if there is anything new, and release the lock.
+
+        Closing again does nothing.
+        """
         if os.getpid() != self._pid:
             return
         if not self._gate.is_ours:
@@ -153,6 +158,7 @@ class Store:
                 return
             try:
                 if not self.is_readonly and self._state is not None:
+                    self._finish_cuts()
                     self.snapshot()
                     self._snapshots.clean()
             except OSError as error:
@@ -168,6 +174,7 @@ class Store:
     def _release(self) -> None:
         if self._verification is not None:
             self._verification.stop()
+        self._recuts.discard()
         database, self._open_database, self._state = self._database, None, None
         for connection in sorted([*self._spare, database], key=lambda connection: connection.closes_last):
             connection.close()
@@ -229,7 +236,8 @@ class Store:
     names = _asking(View.names)
     cuts = _asking(View.cuts)
     changes = _asking(View.changes)
-    latest_changes = _asking(View.latest_changes)
+    net_changes = _asking(View.net_changes)
+    digest = _asking(View.digest)
     times = _asking(View.times)
     look = _asking(View.look)
     info = _asking(View.info)
@@ -257,15 +265,26 @@ class Store:
         with self._alone() as state:
             return state.version, state.layers()
 
+    def neighbors(self) -> tuple[Counts, Ids]:
+        """Return the positions of all points, and the nearest neighbours of each as numbers into these, best first.
+
+        They are looked for unless they are known; rows are padded with -1.
+        """
+        with self._alone() as state:
+            return state.positions(), state.neighbors()
+
     def would_recut(self, cut: str = DEFAULT_CUT) -> Any:
         """Return the outcome of :meth:`recut`, without making it."""
         with self._alone() as state:
             self._live().check_cut(cut)
             return state.tracking.would_recut(cut)
 
-    def refresh(self) -> int:
-        """Advance a reader to what is committed now; return the version."""
-        if not self.is_readonly:
+    def refresh(self, *, wait: bool = True) -> int:
+        """Advance a reader to what is committed now; return the version.
+
+        Without ``wait``, not while another thread has the store to itself.
+        """
+        if not self.is_readonly or not (wait or self._gate.is_free):
             return self.version
         with self._gate.inside():
             before, newest = self._now(), self._new_connection()
@@ -315,15 +334,15 @@ class Store:
     ) -> int:
         """Insert points, all of them or none; return the version afterwards.
 
-        A point that is there already under the same id, with the same row, is skipped: so a batch can be sent again
-        when it is not known whether it arrived. With another row it is refused (use :meth:`update`).
+        A point that is already there with the same id and row is skipped, so a batch can be inserted again if it is not
+        known whether it succeeded. With another row it is refused (use :meth:`update`).
 
         Parameters
         ----------
         X : array-like, sparse matrix or list of records
             The points.
         ids : list of str or int, optional
-            Their ids, for all points of a store or for none. Without ids, points are numbered as they come.
+            Their ids, for all points of a store or for none. Without ids, points are numbered in order of arrival.
         payload : list or frame, optional
             Anything that JSON can hold for each point, or None.
         columns : list of str, optional
@@ -371,7 +390,7 @@ class Store:
         return self._rows.append(kind, version, state.n_rows, batch.rows)
 
     def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
-        """Insert the first points of a store with a tree that they have already; return the version afterwards.
+        """Insert the first points of a store with an existing tree; return the version afterwards.
 
         Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
 
@@ -406,7 +425,7 @@ class Store:
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
         """Replace the rows of points, or their payload, or both; return the version afterwards.
 
-        What stays as it is counts as no change; a point with another row is placed again.
+        Values that stay the same are no change; a point with another row is placed again.
         """
         with self._writing() as state:
             if X is None and payload is None:
@@ -482,14 +501,23 @@ class Store:
             return version
 
     def recut(self, cut: str = DEFAULT_CUT) -> int:
-        """Let an automatic cut choose its layer again; clusters that are still the same keep their ids."""
+        """Make an automatic cut of the tree as it is, now; clusters that are still the same keep their ids.
+
+        It is made by itself when a quarter of the points came, left or moved. Other cuts are always up to date.
+        """
         with self._writing() as state:
             self._live().check_cut(cut)
             if not state.n_points:
                 return state.version
-            with self._changing(is_long=True) as version:
-                self._apply(_with_json(version, "recut", name=cut))
-            return version
+            if cut in self._recuts.names:
+                self._recuts.discard()
+            return self._recut([cut])
+
+    def _recut(self, names: list[str], made: Made | None = None) -> int:
+        """Take automatic cuts that were made, or make them now; return the version."""
+        with self._changing(is_long=made is None) as version:
+            self._apply(_with_json(version, "recut", names=names), made=made)
+        return version
 
     def label(self, cluster: int, name: str | None, cut: str = DEFAULT_CUT) -> int:
         """Set the name of a cluster, which stays with its id (None: delete it); return the version afterwards."""
@@ -523,7 +551,7 @@ class Store:
                 self._snapshots.restart()
 
     def check(self) -> None:
-        """Verify everything on disk and in memory; raises :class:`DamagedStore` with what is wrong.
+        """Verify everything on disk and in memory; raises :class:`DamagedStore` with the reason.
 
         A reader verifies what is committed by now.
         """
@@ -541,7 +569,7 @@ class Store:
             check_store(self.folder, state, read, self._database, self._rows, snapshot)
 
     def compact(self) -> int:
-        """Delete all of removed points, and of earlier rows of updated ones, from disk; return the version.
+        """Delete removed points, and earlier rows of updated ones, from disk; return the version.
 
         Ids, positions, clusters and their history stay. Later points are placed as in a tree that never had the removed
         points, so the tree may differ from one without compacting.
@@ -569,7 +597,7 @@ class Store:
             return version
 
     def backup(self, path: str | Path) -> None:
-        """Copy the store into a new folder, also while another process writes: what is committed when it begins."""
+        """Copy the store, as it is committed now, into a new folder, also while another process writes."""
         with self._alone():
             back_up(self.folder, Path(path))
 
@@ -645,7 +673,7 @@ class Store:
             for done in later:
                 if done.version != state.version + 1:
                     raise damaged(self._database.path, f"version {state.version + 1} is not in 'operations'")
-                state.apply(done, rows.of(done) if done.n_rows else None)
+                state.apply(done, rows.of(done) if done.n_rows else None, self._database.made(done.version))
 
     def _take_up(self, state: StoreState, later: list[Operation]) -> None:
         """Continue with what was read."""
@@ -785,6 +813,8 @@ class Store:
         # The change is made; where there is no room for a snapshot, there will be another time.
         with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
             self._snapshot_if_due(state)
+        with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
+            self._recut_if_due()
 
     @contextmanager
     def _changing_by_snapshot(self, *new_files: str) -> Iterator[int]:
@@ -807,19 +837,46 @@ class Store:
                 f" by {describe(holder(self.folder))}. Close it and open it again"
             )
 
-    def _apply(self, done: Operation, rows: Any = None) -> None:
+    def _apply(self, done: Operation, rows: Any = None, made: Made | None = None) -> None:
         """Make a change and add it to the log."""
-        self._note(done, self._now().apply(done, rows))
+        self._note(done, self._now().apply(done, rows, made))
 
     def _note(self, done: Operation, changes: list[Change]) -> None:
-        """Add an operation to the log, and what it changed."""
+        """Add an operation to the log, the automatic cuts that were made with it, and what it changed."""
+        assert self._state is not None
         self._database.add_operation(done)
+        self._database.add_made(done.version, self._state.made)
         self._database.add_changes(done.version, changes)
 
     def _announce(self, *names: str) -> None:
         with self._database.changing():
             self._check_alone(self._now())
             self._snapshots.announce(*names)
+
+    # Automatic cuts -----------------------------------------------------------------------------------------------
+
+    def _recut_if_due(self) -> None:
+        """Take automatic cuts that a forked process has made; let one make those that are due."""
+        if self._recuts.is_under_way():
+            return
+        state = self._now()
+        made = state.tracking.still_new(self._recuts.take())
+        if made:
+            # At its end, this is called again.
+            self._recut(list(made), made)
+        elif state.can_cut_later and (names := state.tracking.due()):
+            lock, tracking = self._lock, state.tracking
+            assert lock is not None
+            self._recuts.start(names, lambda: tracking.make(names), lock.forget)
+
+    def _finish_cuts(self) -> None:
+        """Wait for automatic cuts that are being made, and make those that are due."""
+        self._recuts.wait()
+        made = self._now().tracking.still_new(self._recuts.take())
+        if made:
+            self._recut(list(made), made)
+        if names := self._now().tracking.due():
+            self._recut(names)
 
     # Snapshots ----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ what becomes of it. Small nodes may be: their summaries follow from the tree alo
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
@@ -27,73 +28,29 @@ import numpy.typing as npt
 from numba import typeof, types
 
 from grinch._by_reference import by_reference, narrowing
+from grinch._checks import count_rows
 from grinch._compile import jitable
+from grinch._interrupts import uninterrupted
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
 from grinch._vectors import product_of
 from grinch.errors import LinkageError
+from grinch.linkage import named
 from grinch.linkage.base import Linkage
-from grinch.linkage.named import (
-    AVERAGE_SQEUCLIDEAN,
-    COUNT,
-    FORMULAS,
-    LENGTH,
-    SPREAD,
-    VectorLinkage,
-    formula_score,
-    merge_rows,
-)
+from grinch.linkage.named import VectorLinkage
 from grinch.linkage.pairwise import Pairwise
 from grinch.linkage.sparse import SQUARE, formula_of_product, keep_largest, merge_moments, product_with, unite
 from grinch.saving.state import Fields, are_within, item, require, scalar
 from grinch.saving.state import State as Saved
-from grinch.summaries.callbacks import (
-    ALLOCATE,
-    FORMULA,
-    MERGE,
-    N_CALLS,
-    RELEASE,
-    SCORE,
-    SCORE_ALL,
-    SPARSE_MERGE,
-    SPARSE_SCORE,
-    SPARSE_SCORE_ALL,
-    LinkageFailed,
-    call,
-    call_float,
-    call_int,
-    float32_at,
-    int32_at,
-    outlined,
-)
-from grinch.tree.links import (
-    LIMIT,
-    NO_LIMIT,
-    NONE,
-    ROOT,
-    Links,
-    left,
-    parent,
-    reorder_rows,
-    right,
-    size,
-    write_down,
-)
+from grinch.summaries import callbacks
+from grinch.summaries.callbacks import LinkageFailed, outlined
+from grinch.tree.links import LIMIT, NO_LIMIT, NONE, ROOT, Links, left, parent, reorder_rows, right, size, write_down
 
 if TYPE_CHECKING:
     from grinch.core.rules import Rules
 
 
 # What an engine counts: ``stats_``.
-COUNTERS = (
-    "rotations",
-    "pulls",
-    "grafts_tried",
-    "grafts",
-    "restructurings",
-    "swaps",
-    "scores",
-    "merges",
-)
+COUNTERS = ("rotations", "pulls", "grafts_tried", "grafts", "restructurings", "swaps", "scores", "merges")
 ROTATIONS, PULLS, GRAFTS_TRIED, GRAFTS, RESTRUCTURINGS, SWAPS, SCORES, MERGES = range(len(COUNTERS))
 
 
@@ -104,7 +61,7 @@ def new_counts() -> Counts:
 # What is known of a summary: it is out of date; it is one of a large node, and was computed as such.
 STALE, LARGE = 1, 2
 # Numbers of formulas besides the named ones: a compiled function of the user's own, and a linkage written in Python.
-CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
+CUSTOM, PYTHON = len(named.FORMULAS), len(named.FORMULAS) + 1
 
 NO_ORIGIN: Vectors32 = np.zeros(0, np.float32)
 # By the types of the fields below.
@@ -166,51 +123,21 @@ class Arrays(NamedTuple):
     origin: Vectors32 = NO_ORIGIN
 
 
-@by_reference
-class State(NamedTuple):
-    """A tree, the summaries of its nodes, and the rules.
+if TYPE_CHECKING:
 
-    The fields of :class:`~grinch.tree.links.Links` come first, then those of
-    :class:`~grinch.summaries.arrays.Arrays`, so that functions on either of them work on a state as well.
-    """
+    class State(Arrays):
+        """A tree, the summaries of its nodes, and the rules."""
 
-    table: Ids
-    head: Counts
-    marks: Flags
-    log: Ids
-    moved: Ids
-    means: Vectors32
-    moments: Floats
-    row_starts: Counts
-    row_sizes: Ids
-    leaf_columns: Ids
-    leaf_values: Vectors32
-    query_columns: Ids
-    query_values: Vectors32
-    spread_out: Vectors32
-    united_columns: Ids
-    united_values: Vectors32
-    united_sizes: Vectors32
-    sibling_scores: Floats
-    stale: Flags
-    counted: Ids
-    changes: Ids
-    gone: Flags
-    nodes: Ids
-    answers: Floats
-    counts: Counts
-    calls: Counts
-    reply: Counts
-    blamed: Counts
-    formula: int
-    lag: int
-    most_entries: int
-    is_reading: bool
-    origin: Vectors32
-    rules: Rules
+        table: Ids
+        head: Counts
+        marks: Flags
+        log: Ids
+        moved: Ids
+        rules: Rules
 
-
-assert State._fields == (*Links._fields, *Arrays._fields, "rules")
+else:
+    # Functions on either of the two work on a state as well.
+    State = by_reference(namedtuple("State", (*Links._fields, *Arrays._fields, "rules")))
 
 arrays_of: Callable[[State], Arrays] = narrowing(Arrays)
 
@@ -221,7 +148,7 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
         name: np.zeros(0, _DTYPES[kind]) for name, kind in get_type_hints(Arrays).items() if kind in _DTYPES
     }
     empty |= {"means": np.zeros((0, n_features), np.float32), "moments": np.zeros((0, 3)), "counts": new_counts()}
-    empty |= {"calls": np.zeros(N_CALLS, np.int64), "reply": np.zeros(1, np.int64), "blamed": np.full(2, -1)}
+    empty |= {"calls": np.zeros(callbacks.N_CALLS, np.int64), "reply": np.zeros(1, np.int64), "blamed": np.full(2, -1)}
     return Arrays(**empty, formula=formula, lag=0, most_entries=NO_LIMIT)
 
 
@@ -307,7 +234,7 @@ class GrowingArrays:
         return None
 
     def lengths(self, leaves: Any) -> Floats:
-        return self.arrays.moments[leaves, LENGTH]
+        return self.arrays.moments[leaves, named.LENGTH]
 
     def grow(self, capacity: int) -> None:
         """Make room for this many leaves."""
@@ -332,6 +259,24 @@ class GrowingArrays:
         nodes, answers = np.zeros(asked, np.int32), np.zeros(asked)
         self.arrays = self.arrays._replace(**by_node, gone=gone, nodes=nodes, answers=answers)  # type: ignore[arg-type]
         self.capacity = capacity
+
+    def take(self, at: int, rows: Any) -> int:
+        """Put points to come into the leaf slots from ``at`` on; how many that were. If none, they have to move."""
+        raise NotImplementedError
+
+    def move(self, count: int) -> None:
+        """Change how the first ``count`` points are stored, as the next one calls for."""
+
+    def take_all(self, at: int, rows: Any, moved: Callable[[], None] = lambda: None) -> None:
+        """Put all these points into the leaf slots from ``at`` on; ``moved`` is called when those there have moved."""
+        done = 0
+        while done < count_rows(rows):
+            taken = self.take(at + done, rows[done:] if done else rows)
+            if not taken:
+                with uninterrupted():
+                    self.move(at + done)
+                    moved()
+            done += taken
 
     def gone(self, leaves: Any) -> npt.NDArray[np.bool_]:
         """Return which of these leaves were taken out, so that no search finds them."""
@@ -432,20 +377,25 @@ def sparse_product(state: Arrays, u: int, v: int) -> float:
     """Return the product of the rows of two nodes."""
     columns, values, n = row_of(state, u)
     others, other_values, m = row_of(state, v)
-    return product_of(int32_at(columns, n), float32_at(values, n), int32_at(others, m), float32_at(other_values, m))
+    return product_of(
+        callbacks.int32_at(columns, n),
+        callbacks.float32_at(values, n),
+        callbacks.int32_at(others, m),
+        callbacks.float32_at(other_values, m),
+    )
 
 
-@outlined(SPARSE_SCORE, types.float64(_ARRAYS, types.int64, types.int64))
+@outlined(callbacks.SPARSE_SCORE, types.float64(_ARRAYS, types.int64, types.int64))
 def score_sparse_row(state: Arrays, u: int, v: int) -> float:
     """Return f(u, v) for two sparse rows."""
     return formula_of_product(state.formula, sparse_product(state, u, v), state.moments, u, v)
 
 
-@outlined(SPARSE_SCORE_ALL, types.int64(_ARRAYS, types.int64, types.int32[::1], types.int64))
+@outlined(callbacks.SPARSE_SCORE_ALL, types.int64(_ARRAYS, types.int64, types.int32[::1], types.int64))
 def score_sparse_rows(state: Arrays, v: int, nodes: Ids, n: int) -> int:
     """Score v with the first n of ``nodes``; where there is room, v is spread out over all columns first."""
     at_columns, at_values, size = row_of(state, v)
-    columns, values = int32_at(at_columns, size), float32_at(at_values, size)
+    columns, values = callbacks.int32_at(at_columns, size), callbacks.float32_at(at_values, size)
     has_room = state.spread_out.shape[0] > 0
     if has_room:
         for i in range(size):
@@ -454,7 +404,9 @@ def score_sparse_rows(state: Arrays, v: int, nodes: Ids, n: int) -> int:
         node = as_id(nodes[i])
         if has_room:
             others, other_values, m = row_of(state, node)
-            product = product_with(state.spread_out, int32_at(others, m), float32_at(other_values, m))
+            product = product_with(
+                state.spread_out, callbacks.int32_at(others, m), callbacks.float32_at(other_values, m)
+            )
         else:
             product = sparse_product(state, v, node)
         state.answers[i] = formula_of_product(state.formula, product, state.moments, v, node)
@@ -470,15 +422,15 @@ def unite_rows(state: Arrays, left: int, right: int) -> tuple[int, float, float]
 
     Returns the number of its entries, the product of the two, and the squares of what was dropped from it.
     """
-    total = state.moments[left, COUNT] + state.moments[right, COUNT]
-    share = state.moments[right, COUNT] / total if total > 0.0 else 0.0
+    total = state.moments[left, named.COUNT] + state.moments[right, named.COUNT]
+    share = state.moments[right, named.COUNT] / total if total > 0.0 else 0.0
     columns, values, n = row_of(state, left)
     others, other_values, m = row_of(state, right)
     n, product = unite(
-        int32_at(columns, n),
-        float32_at(values, n),
-        int32_at(others, m),
-        float32_at(other_values, m),
+        callbacks.int32_at(columns, n),
+        callbacks.float32_at(values, n),
+        callbacks.int32_at(others, m),
+        callbacks.float32_at(other_values, m),
         share,
         state.united_columns,
         state.united_values,
@@ -487,10 +439,10 @@ def unite_rows(state: Arrays, left: int, right: int) -> tuple[int, float, float]
     return n, product, dropped
 
 
-@outlined(SPARSE_MERGE, types.boolean(_ARRAYS, types.int64, types.int64, types.int64))
+@outlined(callbacks.SPARSE_MERGE, types.boolean(_ARRAYS, types.int64, types.int64, types.int64))
 def merge_sparse_rows(state: Arrays, p: int, left: int, right: int) -> bool:
     """Make p's row from its children's, in short if it is too long; returns whether there was memory for it."""
-    if state.moments[left, COUNT] < state.moments[right, COUNT]:
+    if state.moments[left, named.COUNT] < state.moments[right, named.COUNT]:
         left, right = right, left
     n, product, dropped = unite_rows(state, left, right)
     merge_moments(state.moments, p, left, right, product, np.sqrt(dropped))
@@ -505,15 +457,15 @@ def put_row(state: Arrays, p: int, n: int) -> bool:
     """
     if state.row_sizes[p] != n:
         if state.row_starts[p] != 0:
-            call(state.calls[RELEASE], (as_id(state.row_starts[p]),))
+            callbacks.call(state.calls[callbacks.RELEASE], (as_id(state.row_starts[p]),))
         state.row_starts[p], state.row_sizes[p] = 0, 0
         if n > 0:
-            address = call_int(state.calls[ALLOCATE], (8 * n,))
+            address = callbacks.call_int(state.calls[callbacks.ALLOCATE], (8 * n,))
             if address == 0:
                 return False
             state.row_starts[p], state.row_sizes[p] = address, n
     at_columns, at_values, size = row_of(state, p)
-    columns, values = int32_at(at_columns, size), float32_at(at_values, size)
+    columns, values = callbacks.int32_at(at_columns, size), callbacks.float32_at(at_values, size)
     for i in range(size):
         columns[i] = state.united_columns[i]
     for i in range(size):
@@ -539,10 +491,12 @@ def vector_score(state: Arrays, u: int, v: int) -> float:
     if is_sparse(state):
         return score_sparse_row(state, u, v)
     if state.formula != CUSTOM:
-        return formula_score(state.formula, state.means, state.moments, u, v)
+        return named.formula_score(state.formula, state.means, state.moments, u, v)
     rows = as_id(state.means[u].ctypes.data), as_id(state.moments[u].ctypes.data)
     others = as_id(state.means[v].ctypes.data), as_id(state.moments[v].ctypes.data)
-    value = call_float(state.calls[FORMULA], (rows[0], rows[1], others[0], others[1], state.means.shape[1]))
+    value = callbacks.call_float(
+        state.calls[callbacks.FORMULA], (rows[0], rows[1], others[0], others[1], state.means.shape[1])
+    )
     if np.isnan(value):
         state.blamed[0], state.blamed[1] = u, v
         raise LinkageFailed
@@ -555,7 +509,7 @@ def score(state: Arrays, u: int, v: int) -> float:
     if state.formula != PYTHON:
         return vector_score(state, u, v)
     state.answers[0] = np.nan
-    call(state.calls[SCORE], (u, v))
+    callbacks.call(state.calls[callbacks.SCORE], (u, v))
     if np.isnan(state.answers[0]):
         raise LinkageFailed
     return state.answers[0]
@@ -568,12 +522,12 @@ def is_apart(state: Arrays, u: int, v: int, f: float) -> bool:
     Under a similarity from 0 on, f is 0 then. Under mean squared distance it is that of the same lengths at a right
     angle; of dense vectors that is asked as seen from zero, and as far as rounding lets anyone tell.
     """
-    if state.formula != AVERAGE_SQEUCLIDEAN:
+    if state.formula != named.AVERAGE_SQEUCLIDEAN:
         return f == 0.0
     if is_sparse(state):
         # As the formula of sparse rows has it, which is compiled only where there are some.
         squares = state.moments[u, SQUARE] + state.moments[v, SQUARE]
-        return f == -(squares + state.moments[u, SPREAD] + state.moments[v, SPREAD])
+        return f == -(squares + state.moments[u, named.SPREAD] + state.moments[v, named.SPREAD])
     product, square_u, square_v = 0.0, 0.0, 0.0
     for i in range(state.origin.shape[0]):
         origin = np.float64(state.origin[i])
@@ -592,10 +546,10 @@ def merge(state: Arrays, p: int, left: int, right: int) -> None:
         if not merge_sparse_rows(state, p, left, right):
             raise LinkageFailed
     elif state.formula != PYTHON:
-        merge_rows(state.formula, state.means, state.moments, p, left, right)
+        named.merge_rows(state.formula, state.means, state.moments, p, left, right)
     else:
         state.reply[0] = 0
-        call(state.calls[MERGE], (p, left, right))
+        callbacks.call(state.calls[callbacks.MERGE], (p, left, right))
         if state.reply[0] == 0:
             raise LinkageFailed
 
@@ -729,7 +683,7 @@ def score_all(state: State, v: int, nodes: Ids, n: int) -> None:
     for i in range(n):
         state.nodes[i] = nodes[i]
     state.reply[0] = 0
-    call(state.calls[SCORE_ALL], (v, n))
+    callbacks.call(state.calls[callbacks.SCORE_ALL], (v, n))
     if state.reply[0] == 0:
         raise LinkageFailed
 

@@ -153,7 +153,7 @@ class Callbacks:
             sys.unraisablehook = before
 
     def addresses(self) -> Counts:
-        """Return, by the constants above; 0 where there is nothing to call."""
+        """Return the addresses by the constants above; 0 where there is nothing to call."""
         found = np.zeros(N_CALLS, np.int64)
         for which, function in self._functions.items():
             found[which] = ctypes.cast(function, ctypes.c_void_p).value or 0

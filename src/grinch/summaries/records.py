@@ -236,9 +236,6 @@ class RecordSummaries(GrowingArrays):
         self.write(at, rows)
         return len(rows)
 
-    def move(self, count: int) -> None:
-        """Do nothing: records are kept as they are."""
-
     def points(self, slots: Slots) -> StoredPoints:
         """Return what the linkage makes of the records in some slots: vectors as the rows of a matrix."""
         rows: Any = [self.items[slot] for slot in slots.tolist()]

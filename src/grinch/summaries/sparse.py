@@ -20,11 +20,9 @@ import scipy.sparse
 
 from grinch._compile import entry, jitable
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
+from grinch._vectors import Entries
 from grinch.linkage.named import COUNT, FORMULAS, LENGTH, VectorLinkage
-from grinch.linkage.sparse import (
-    N_MOMENTS,
-    SQUARE,
-)
+from grinch.linkage.sparse import N_MOMENTS, SQUARE
 from grinch.saving.state import Fields, State, are_within, item, require
 from grinch.summaries.arrays import (
     LARGE,
@@ -38,15 +36,7 @@ from grinch.summaries.arrays import (
     row_of,
     unite_rows,
 )
-from grinch.summaries.callbacks import (
-    LinkageFailed,
-    OwnedBlocks,
-    addresses,
-    float32_at,
-    int32_at,
-    new_block,
-    release,
-)
+from grinch.summaries.callbacks import LinkageFailed, OwnedBlocks, addresses, float32_at, int32_at, new_block, release
 from grinch.summaries.vectors import SHORTEST, compared_bits, is_whole
 from grinch.tree.checks import validate_links
 from grinch.tree.links import LEFT, NO_LIMIT, NONE, RIGHT, SIZE, Links
@@ -77,6 +67,15 @@ def _lengths(values: Floats, of_row: Slots, n_rows: int) -> Floats:
 
 def sparse_rows(rows: Any) -> Any:
     return rows if scipy.sparse.issparse(rows) else scipy.sparse.csr_matrix(np.asarray(rows))
+
+
+def union_scratch(n: int) -> dict[str, Any]:
+    """Return scratch space for two rows that are put together into one of up to ``n`` entries, by field of Arrays."""
+    return {
+        "united_columns": np.empty(n, np.int32),
+        "united_values": np.empty(n, np.float32),
+        "united_sizes": np.empty(n, np.float32),
+    }
 
 
 class StoredEntries(NamedTuple):
@@ -110,19 +109,23 @@ class SparseSummaries(GrowingArrays):
         self.blocks = OwnedBlocks()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
+        """Return the attributes, with the rows of internal nodes in place of their addresses."""
         state = {name: value for name, value in vars(self).items() if name != "blocks"}
-        columns, values = self.internal_rows()
         state["arrays"] = self.arrays._replace(spread_out=self.arrays.spread_out[:0])
-        return {**state, "internal": (columns, values)}
+        return {**state, "internal": self.stored(self._internal())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        columns, values = state.pop("internal")
+        stored = state.pop("internal")
         vars(self).update(state)
-        self.blocks = OwnedBlocks()
-        self.arrays = self.arrays._replace(calls=addresses(), row_starts=self.arrays.row_starts.copy())
-        self.put_internal_rows(columns, values)
+        self.blocks, starts, internal = OwnedBlocks(), self.arrays.row_starts.copy(), self._internal()
+        starts[internal] = 0
+        self.arrays = self.arrays._replace(calls=addresses(), row_starts=starts)
+        self.blocks.hold(starts, self.capacity)
+        self.put_stored(self.arrays, internal, stored, internal - self.capacity)
         self.make_scratch()
+
+    def _internal(self) -> Slots:
+        return np.arange(self.capacity, 2 * self.capacity)
 
     def to_state(self, links: Links) -> State:
         """Return what a file holds of the summaries of a tree."""
@@ -178,9 +181,6 @@ class SparseSummaries(GrowingArrays):
         starts, _ = self._put(at, rows, 0, self.arrays.query_columns, self.arrays.query_values)
         self.arrays.row_starts[at : at + len(starts)] = -1 - starts
         self.arrays.gone[at : at + len(starts)] = 0
-
-    def move(self, count: int) -> None:
-        raise AssertionError("sparse vectors stay as they are")
 
     def end_of(self, count: int) -> int:
         """Return where the entries of the first ``count`` leaves end."""
@@ -274,12 +274,7 @@ class SparseSummaries(GrowingArrays):
         united = min(longest, self.n_features)
         spread_out = self.n_features if self.n_features <= MAX_SPREAD_OUT else 0
         if len(arrays.united_columns) < united or len(arrays.spread_out) != spread_out:
-            self.arrays = arrays._replace(
-                spread_out=np.zeros(spread_out, np.float32),
-                united_columns=np.empty(united, np.int32),
-                united_values=np.empty(united, np.float32),
-                united_sizes=np.empty(united, np.float32),
-            )
+            self.arrays = arrays._replace(spread_out=np.zeros(spread_out, np.float32), **union_scratch(united))
 
     def own_arrays(self) -> bool:
         owned = super().own_arrays()
@@ -335,7 +330,7 @@ class SparseSummaries(GrowingArrays):
 
         Besides, what owns the rows of internal nodes as long as they are used.
         """
-        whole, united = self.arrays, len(self.arrays.united_columns)
+        whole = self.arrays
         starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
         moments = np.zeros((2 * capacity, N_MOMENTS))
         starts[at], sizes[at], moments[at] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
@@ -346,9 +341,7 @@ class SparseSummaries(GrowingArrays):
             row_starts=starts,
             row_sizes=sizes,
             spread_out=np.zeros(0, np.float32),
-            united_columns=np.empty(united, np.int32),
-            united_values=np.empty(united, np.float32),
-            united_sizes=np.empty(united, np.float32),
+            **union_scratch(len(whole.united_columns)),
             counted=np.zeros(0, np.int32),
             changes=np.zeros(0, np.int32),
             counts=new_counts(),
@@ -373,18 +366,6 @@ class SparseSummaries(GrowingArrays):
         columns, values = np.empty(total, np.int32), np.empty(total, np.float32)
         gather_rows(self.arrays, nodes, columns, values)
         return columns, values
-
-    def internal_rows(self) -> tuple[Ids, Vectors32]:
-        """Return the entries of all internal nodes, one after the other."""
-        return self.rows_of(np.arange(self.capacity, 2 * self.capacity))
-
-    def put_internal_rows(self, columns: Ids, values: Vectors32) -> None:
-        """Take over what :meth:`internal_rows` says, by ``row_sizes``."""
-        self.arrays.row_starts[self.capacity :] = 0
-        self.blocks.hold(self.arrays.row_starts, self.capacity)
-        internal = np.arange(self.capacity, 2 * self.capacity)
-        stored = StoredEntries(self.arrays.moments[internal], self.arrays.row_sizes[internal], columns, values)
-        self.put_stored(self.arrays, internal, stored, internal - self.capacity)
 
 
 # Rows that are looked at together.
@@ -418,7 +399,9 @@ def rows_to_state(summaries: SparseSummaries, links: Links) -> State:
     sizes, end = np.zeros(capacity, np.int32), summaries.end_of(n)
     sizes[:n] = arrays.row_sizes[:n]
     is_apart = np.zeros(capacity, np.uint8)
-    find_apart(_with_scratch(arrays), links.table, rows_kept(links.table, arrays.stale), is_apart)
+    # With scratch space of its own, for others may be reading.
+    apart_from = arrays._replace(**union_scratch(len(arrays.united_columns)))
+    find_apart(apart_from, links.table, rows_kept(links.table, arrays.stale), is_apart)
     apart = capacity + np.flatnonzero(is_apart)
     columns, values = summaries.rows_of(apart)
     return {
@@ -432,23 +415,15 @@ def rows_to_state(summaries: SparseSummaries, links: Links) -> State:
     }
 
 
-def _with_scratch(arrays: Arrays) -> Arrays:
-    """Return the same arrays with scratch space of their own, for others may be reading."""
-    n = len(arrays.united_columns)
-    scratch: dict[str, Any] = {"united_columns": np.empty(n, np.int32)}
-    scratch |= {name: np.empty(n, np.float32) for name in ("united_values", "united_sizes")}
-    return arrays._replace(**scratch)
-
-
 def put_rows(summaries: SparseSummaries, state: Any, links: Links) -> None:
     """Give summaries that have all else the rows of their nodes."""
     validate_links(links)
     kept = ROWS.read(state)
     arrays, capacity, n = summaries.arrays, summaries.capacity, links.n_slots
-    require(0 < summaries.n_features < 2**31 and n <= capacity == len(links.marks), "there is no room for rows")
+    _check_shapes(summaries)
+    require(n <= capacity == len(links.marks), "there is no room for rows")
     require(len(kept["leaf_sizes"]) == len(kept["is_apart"]) == capacity, "rows are not there for every node")
     require(are_within(kept["leaf_sizes"], 0, 2**31), "a row has less than no entries")
-    require(arrays.moments.shape == (2 * capacity, N_MOMENTS), "vectors have no lengths")
     require(arrays.stale.shape == (2 * capacity,), "'stale' is not there for every node")
     require(arrays.gone.shape == (capacity,), "points are not marked as gone or not")
     starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
@@ -474,10 +449,10 @@ def _make_internal(summaries: SparseSummaries, links: Links, kept: dict[str, npt
     check_rows(kept["apart_columns"], kept["apart_values"], sizes, summaries.n_features)
     by_node = np.zeros(len(is_apart), np.int32)
     by_node[is_apart != 0] = sizes
-    rows = starts_of(by_node), kept["apart_columns"], kept["apart_values"]
+    rows = Entries(starts_of(by_node), kept["apart_columns"], kept["apart_values"])
     order, needed = links.preorder(), rows_kept(links.table, arrays.stale)
     try:
-        require(make_rows(arrays, links.table, order, needed, is_apart, *rows), "a row is missing")
+        require(make_rows(arrays, links.table, order, needed, is_apart, rows), "a row is missing")
     except LinkageFailed:
         raise MemoryError("no memory is left for summaries of sparse vectors") from None
 
@@ -501,10 +476,9 @@ def check_rows(columns: Ids, values: npt.NDArray[np.float32], sizes: npt.NDArray
 def validate_sparse(summaries: SparseSummaries, n: int) -> None:
     """Refuse rows of the first ``n`` points and of internal nodes that compiled code could not use."""
     arrays, capacity = summaries.arrays, summaries.capacity
-    require(0 < summaries.n_features < 2**31, "vectors have no columns")
+    _check_shapes(summaries)
     for name in ("row_starts", "row_sizes"):
         require(getattr(arrays, name).shape == (2 * capacity,), f"{name!r} is not there for every node")
-    require(arrays.moments.shape == (2 * capacity, N_MOMENTS), "vectors have no lengths")
     require(np.isfinite(arrays.moments).all(), "a vector is not finite")
     require(np.isfinite(summaries.longest) and summaries.longest >= 0, "the longest vector has no length")
     _check_leaves(summaries, n)
@@ -514,6 +488,12 @@ def validate_sparse(summaries: SparseSummaries, n: int) -> None:
     for first in range(0, capacity, PIECE):
         some = np.arange(first, min(first + PIECE, capacity))
         check_rows(*summaries.rows_of(capacity + some), sizes[some], summaries.n_features)
+
+
+def _check_shapes(summaries: SparseSummaries) -> None:
+    """Check what rows are measured by, before there are any."""
+    require(0 < summaries.n_features < 2**31, "vectors have no columns")
+    require(summaries.arrays.moments.shape == (2 * summaries.capacity, N_MOMENTS), "vectors have no lengths")
 
 
 def _check_leaves(summaries: SparseSummaries, n: int) -> None:
@@ -557,17 +537,8 @@ def find_apart(arrays: Arrays, table: Ids, kept: Flags, is_apart: Flags) -> None
 
 
 @entry
-def make_rows(
-    arrays: Arrays,
-    table: Ids,
-    order: Ids,
-    kept: Flags,
-    is_apart: Flags,
-    starts: Counts,
-    columns: Ids,
-    values: Vectors32,
-) -> bool:
-    """Make the internal rows that are kept, children first; those apart are given, and ``starts`` says where.
+def make_rows(arrays: Arrays, table: Ids, order: Ids, kept: Flags, is_apart: Flags, apart: Entries) -> bool:
+    """Make the internal rows that are kept, children first; those apart are given, by node.
 
     False if a child that is needed is not kept.
     """
@@ -577,10 +548,10 @@ def make_rows(
         if v < offset or not kept[v - offset]:
             continue
         if is_apart[v - offset]:
-            start = starts[v - offset]
-            n = starts[v - offset + 1] - start
+            start = apart.starts[v - offset]
+            n = apart.starts[v - offset + 1] - start
             for j in range(n):
-                arrays.united_columns[j], arrays.united_values[j] = columns[start + j], values[start + j]
+                arrays.united_columns[j], arrays.united_values[j] = apart.columns[start + j], apart.values[start + j]
         elif _has_both(table, kept, offset, v):
             n = _unite_children(arrays, table, v)
         else:
@@ -599,7 +570,7 @@ def _has_both(table: Ids, kept: Flags, offset: int, v: int) -> bool:
 
 @jitable
 def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
-    """Make the row of a node from those of its children, as ``sparse_upkeep.merge_sparse_rows`` does."""
+    """Make the row of a node from those of its children, as a merge of the two nodes does."""
     a, b = as_id(table[v, LEFT]), as_id(table[v, RIGHT])
     if arrays.moments[a, COUNT] < arrays.moments[b, COUNT]:
         a, b = b, a

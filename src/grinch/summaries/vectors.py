@@ -122,7 +122,7 @@ class Frame:
             self.origin, self.longest = None, 0.0
 
     def end_of_piece(self, at: int) -> int:
-        """Return rows from ``at`` on may be written together up to here: the next row is looked at first."""
+        """Return where rows that are written together from ``at`` on must end: the next row is looked at first."""
         return min(next_look(at + 2) - 1, at + PIECE) if self.moves else at + PIECE
 
     def keeps_origin(self, at: int, rows: Floats, gone: Flags) -> bool:

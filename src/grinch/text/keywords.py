@@ -66,10 +66,10 @@ def keywords(
     n : int, default=10
         At most this many words for each cluster.
     stop_words : "english", collection of str or None, default="english"
-        Words that do not count: a short English list, or one of your own, in lower case.
+        Words to ignore: a short English list, or one of your own, in lower case.
     tokenize : callable, optional
-        What makes words of a text; by default runs of two or more letters or digits, in lower case, and of Chinese,
-        Japanese and other scripts without spaces, pairs of characters.
+        A function from a text to its words; by default runs of two or more letters or digits, in lower case, and of
+        Chinese, Japanese and other scripts without spaces, pairs of characters.
 
     Returns
     -------
@@ -187,8 +187,8 @@ def cluster_terms(X: Any, labels: npt.ArrayLike, names: NamesOrColumns, n: int =
     labels : array-like of int of shape (n_points,)
         The cluster of each point; -1 (points that belong nowhere) are in none.
     names : sequence of str or None, or mapping of str to int
-        What each column is called, or the column of each name (``vocabulary_`` of a vectorizer of scikit-learn); a
-        column without a name is left out.
+        The name of each column, or the column of each name (``vocabulary_`` of a vectorizer of scikit-learn); a column
+        without a name is left out.
     n : int, default=10
         At most this many names for each cluster.
 

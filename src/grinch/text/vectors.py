@@ -94,10 +94,10 @@ def hashes(terms: Sequence[str], width: int) -> Labels:
 
 
 class TextVectors(TransformerMixin, BaseEstimator):
-    """Sparse rows of texts: TF-IDF of their words, and of runs of characters if you like.
+    """Sparse rows of texts: TF-IDF of words, and optionally of character n-grams.
 
-    A text is a row of length 1, or of length 0 if it has no known term. The first ``fit`` decides on the terms and
-    their weights, and they stay: texts that come later give the same rows in batches of any size.
+    A text is a row of length 1, or of length 0 if it has no known term. The first ``fit`` sets the vocabulary and the
+    weights; later texts give the same rows in batches of any size.
 
     Parameters
     ----------
@@ -150,12 +150,12 @@ class TextVectors(TransformerMixin, BaseEstimator):
     # Rows ---------------------------------------------------------------------------------------------------------
 
     def fit(self, texts: Iterable[str | None], y: Any = None) -> TextVectors:
-        """Decide on the terms, if they are not hashed, and on their weights."""
+        """Set the vocabulary, unless terms are hashed, and the weights."""
         self.fit_transform(texts)
         return self
 
     def fit_transform(self, texts: Iterable[str | None], y: Any = None) -> scipy.sparse.csr_array:
-        """Return the rows of the texts that decide on terms and weights."""
+        """Set the vocabulary and the weights, and return the rows of the texts."""
         counted = count_terms(each_text(texts), self._analyzer())
         n = counted.counts.shape[0]
         if not counted.terms:
@@ -247,7 +247,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
     # Keywords -----------------------------------------------------------------------------------------------------
 
     def keywords(self, X: Any, labels: npt.ArrayLike, n: int = 5, ignore: Iterable[str] = ENGLISH) -> list[list[str]]:
-        """Return the words that stand out in each cluster, from the rows alone: :func:`grinch.text.cluster_terms`.
+        """Return the distinctive words of each cluster, from the rows alone: :func:`grinch.text.cluster_terms`.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         n : int, default=5
             At most this many words for each cluster.
         ignore : collection of str
-            Words that name nothing; by default a short English list.
+            Words to ignore; by default a short English list.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return cluster_terms(X, labels, self.readable_terms(ignore), n)[:]
 
     def tree_keywords(self, X: Any, tree: Tree, n: int = 5, ignore: Iterable[str] = ENGLISH) -> Keywords:
-        """Return the words that stand out below every node of a tree, by node id: :func:`grinch.text.branch_terms`.
+        """Return the distinctive words of every node of a tree, by node id: :func:`grinch.text.branch_terms`.
 
         >>> from grinch import Grinch
         >>> vectors = TextVectors()
@@ -305,7 +305,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | Path) -> TextVectors:
-        """Open what :meth:`save` wrote: it makes the same rows.
+        """Open a file that :meth:`save` wrote; it makes the same rows.
 
         >>> import tempfile
         >>> path = tempfile.mkdtemp() + "/text.grinch"

@@ -24,6 +24,7 @@ from grinch.tree.tree import Tree
 class ClassLCA(NamedTuple):
     """At ``nodes[i]``, ``left[i]`` points of a class meet ``right[i]`` others: every pair of a class, exactly once."""
 
+    classes: Labels
     nodes: Ids
     left: Floats
     right: Floats
@@ -65,7 +66,7 @@ def class_lca(tree: Tree, codes: Labels) -> ClassLCA:
     found = column_lca(tree, scipy.sparse.csr_matrix((np.ones(len(labelled)), codes[labelled], starts), shape=shape))
     sides = np.empty((2, len(found.nodes)))
     _count_sides(found.left, found.right, found.values, sides)
-    return ClassLCA(found.nodes, *sides)
+    return ClassLCA(codes[found.leaves[found.left]], found.nodes, *sides)
 
 
 def pairs_under(tree: Tree, lcas: ClassLCA) -> Floats:

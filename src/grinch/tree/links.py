@@ -255,15 +255,12 @@ class TreeFollower(Protocol):
 
     def grown(self, capacity: int) -> None:
         """Make room for more leaves; internal nodes move to the new offset."""
-        ...
 
     def reordered(self, source: Ids) -> None:
         """Let internal row i be what row ``source[i]`` was."""
-        ...
 
     def compacted(self, leaves: Slots, internal: Slots, capacity: int) -> None:
         """Keep these nodes only, counted from 0, and from the node after the offset."""
-        ...
 
 
 class MoveLog:
@@ -403,12 +400,18 @@ def next_leaf(tree: TreeArrays, v: int, top: int) -> int:
 
 
 @jitable
+def hang_under(tree: TreeArrays, v: int, p: int) -> None:
+    """Make p the parent of v; v is no child of it yet."""
+    note(tree, v)
+    write_down(tree, v)
+    tree.table[v, PARENT] = p
+
+
+@jitable
 def put_in_place_of(tree: TreeArrays, new: int, old: int) -> None:
     """Hang ``new`` where ``old`` hangs; ``old`` keeps pointing at its parent."""
     p = parent(tree, old)
-    note(tree, new)
-    write_down(tree, new)
-    tree.table[new, PARENT] = p
+    hang_under(tree, new, p)
     if p == NONE:
         tree.head[ROOT] = new
         return
@@ -436,15 +439,9 @@ def resize_upward(tree: TreeArrays, v: int) -> None:
 def make_sibling(tree: TreeArrays, v: int, target: int, p: int) -> None:
     """Join ``v`` to ``target`` under the free internal node ``p``, in target's place."""
     put_in_place_of(tree, p, target)
-    note(tree, target)
-    note(tree, v)
-    write_down(tree, target)
-    write_down(tree, v)
-    tree.table[p, LEFT] = target
-    tree.table[p, RIGHT] = v
-    tree.table[p, SIZE] = NONE
-    tree.table[target, PARENT] = p
-    tree.table[v, PARENT] = p
+    hang_under(tree, target, p)
+    hang_under(tree, v, p)
+    tree.table[p, LEFT], tree.table[p, RIGHT], tree.table[p, SIZE] = target, v, NONE
     resize_upward(tree, p)
 
 
@@ -505,16 +502,12 @@ def swap(tree: TreeArrays, u: int, v: int) -> None:
         return
     side_u = LEFT if left(tree, p) == u else RIGHT
     side_v = LEFT if left(tree, q) == v else RIGHT
-    note(tree, u)
-    note(tree, v)
+    hang_under(tree, u, q)
+    hang_under(tree, v, p)
     note(tree, p)
     note(tree, q)
-    write_down(tree, u)
-    write_down(tree, v)
     tree.table[p, side_u] = v
     tree.table[q, side_v] = u
-    tree.table[u, PARENT] = q
-    tree.table[v, PARENT] = p
     resize_upward(tree, p)
     resize_upward(tree, q)
 
@@ -523,13 +516,10 @@ def swap(tree: TreeArrays, u: int, v: int) -> None:
 def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
     """Make p the parent of two nodes that have none."""
     note(tree, p)
-    note(tree, a)
-    note(tree, b)
-    write_down(tree, a)
-    write_down(tree, b)
+    hang_under(tree, a, p)
+    hang_under(tree, b, p)
     tree.table[p, PARENT] = NONE
     tree.table[p, LEFT], tree.table[p, RIGHT] = a, b
-    tree.table[a, PARENT] = tree.table[b, PARENT] = p
     tree.table[p, SIZE] = min(size(tree, a) + size(tree, b), tree.head[LIMIT] + 1)
 
 
@@ -590,14 +580,6 @@ def max_upward(table: Ids, preorder: Ids, offset: int, values: Floats) -> None:
         v = preorder[i]
         if v >= offset:
             values[v] = max(values[v], values[table[v, LEFT]], values[table[v, RIGHT]])
-
-
-@kernel
-def fill_levels(table: Ids, preorder: Ids, offset: int, heights: Floats) -> None:
-    """Fill in heights in edges, for a tree without scores."""
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        heights[v] = 0.0 if v < offset else 1.0 + max(heights[table[v, LEFT]], heights[table[v, RIGHT]])
 
 
 @kernel

@@ -11,37 +11,9 @@ import numpy.typing as npt
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
 from grinch.saving.state import State, array, item, require, scalar
 from grinch.tree import formats, keys
+from grinch.tree import links as topology
 from grinch.tree.checks import check_links, links_from_state, links_to_state, validate_links
-from grinch.tree.links import (
-    LEAVES,
-    LEFT,
-    LIMIT,
-    NO_LIMIT,
-    NONE,
-    PARENT,
-    RIGHT,
-    ROOT,
-    SIZE,
-    USED,
-    Links,
-    Paths,
-    attach,
-    attach_first,
-    detach,
-    fill_common_ancestors,
-    fill_depths,
-    fill_labels,
-    fill_levels,
-    fill_paths,
-    fill_preorder,
-    fill_sizes,
-    make_sibling,
-    max_upward,
-    new_links,
-    new_paths,
-    no_nodes,
-    sum_upward,
-)
+from grinch.tree.links import NONE, Links, Paths, attach, max_upward, sum_upward
 from grinch.tree.links import swap as swap_links
 
 if TYPE_CHECKING:
@@ -49,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """A binary cluster tree over points that arrived one by one.
+    """A binary cluster tree of points.
 
     Leaf ``i`` is the ``i``-th point. Internal nodes have ids from :attr:`offset` upwards; in a tree handed out by an
     estimator that is ``n_leaves``, as scipy and scikit-learn number them. Arrays *by node id* have :attr:`n_ids`
@@ -58,7 +30,7 @@ class Tree:
     Parameters
     ----------
     capacity : int
-        Leaves there is room for at first; the tree grows by itself.
+        Initial capacity in leaves; it grows automatically.
 
     Examples
     --------
@@ -76,7 +48,7 @@ class Tree:
     """
 
     def __init__(self, capacity: int = 16):
-        self.links: Links = new_links(max(int(capacity), 1))
+        self.links: Links = topology.new_links(max(int(capacity), 1))
         self._scores: Floats | None = None
         self._ceiling: float | None = None
         self.names: list[Any] | None = None
@@ -93,8 +65,8 @@ class Tree:
         if n == 0:
             return tree
         tree.links, _, internal = links.compacted(n)
-        tree.links.head[LIMIT] = NO_LIMIT
-        fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, SIZE])
+        tree.links.head[topology.LIMIT] = topology.NO_LIMIT
+        topology.fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, topology.SIZE])
         tree._ceiling = ceiling
         if scores is not None:
             tree._scores = np.full(2 * n, np.nan)
@@ -115,8 +87,8 @@ class Tree:
     def from_newick(cls, text: str) -> Tree:
         """Return the tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
 
-        Its leaves are numbered as they come, and called ``names``; leaves that are called 0 to n - 1 are just these. A
-        node with several children becomes several, one above the other.
+        Leaves are numbered in order of appearance, and their labels become ``names``; leaves labelled 0 to n - 1 keep
+        these numbers. A node with more than two children becomes several nodes, one above the other.
 
         >>> Tree.from_newick("((cat:1,dog:1):3,fly:4);").names
         ['cat', 'dog', 'fly']
@@ -139,16 +111,16 @@ class Tree:
         n = len(pairs) + 1
         tree = cls(n)
         table = tree.links.table
-        table[:n, SIZE] = 1
+        table[:n, topology.SIZE] = 1
         # Internal node n + 0 has no leaf to arrive with, so merge k becomes node n + 1 + k.
         children = pairs.astype(np.int32)
         children[children >= n] += 1
         ids = n + 1 + np.arange(n - 1)
-        table[ids, LEFT], table[ids, RIGHT] = children[:, 0], children[:, 1]
-        table[children[:, 0], PARENT] = ids
-        table[children[:, 1], PARENT] = ids
-        tree.links.head[[ROOT, LEAVES, USED]] = [2 * n - 1 if n > 1 else 0, n, n]
-        fill_sizes(table, tree.preorder(), n, table[:, SIZE])
+        table[ids, topology.LEFT], table[ids, topology.RIGHT] = children[:, 0], children[:, 1]
+        table[children[:, 0], topology.PARENT] = ids
+        table[children[:, 1], topology.PARENT] = ids
+        tree.links.head[[topology.ROOT, topology.LEAVES, topology.USED]] = [2 * n - 1 if n > 1 else 0, n, n]
+        topology.fill_sizes(table, tree.preorder(), n, table[:, topology.SIZE])
         tree._scores, tree._ceiling = np.full(2 * n, np.nan), ceiling
         tree._scores[ids] = scores
         return tree
@@ -161,16 +133,16 @@ class Tree:
         return tree
 
     def relabelled(self, order: npt.NDArray[np.integer]) -> Tree:
-        """Return the same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
+        """Return the same tree with leaf ``i`` renumbered ``order[i]`` (a permutation of the leaves)."""
         n, old = self.n_leaves, self.links.table
         new_id = np.arange(len(old) + 1)
         new_id[:n] = order
         new_id[-1] = NONE  # where NONE points
         tree = Tree(self.offset)
         tree.links.head[:] = self.links.head
-        tree.links.head[ROOT] = new_id[self.root]
-        tree.links.table[new_id[:-1], :SIZE] = new_id[old[:, :SIZE]]
-        tree.links.table[new_id[:-1], SIZE] = old[:, SIZE]
+        tree.links.head[topology.ROOT] = new_id[self.root]
+        tree.links.table[new_id[:-1], : topology.SIZE] = new_id[old[:, : topology.SIZE]]
+        tree.links.table[new_id[:-1], topology.SIZE] = old[:, topology.SIZE]
         tree._scores, tree._ceiling = self._scores, self._ceiling
         return tree
 
@@ -218,14 +190,14 @@ class Tree:
 
     def parent(self, v: int) -> int | None:
         """Return the parent, or None for the root."""
-        p = int(self.links.table[self._node(v), PARENT])
+        p = int(self.links.table[self._node(v), topology.PARENT])
         return None if p == NONE else p
 
     def children(self, v: int) -> tuple[int, ...]:
         """Return the two children, or an empty tuple for a leaf."""
         if self.is_leaf(v):
             return ()
-        return int(self.links.table[v, LEFT]), int(self.links.table[v, RIGHT])
+        return int(self.links.table[v, topology.LEFT]), int(self.links.table[v, topology.RIGHT])
 
     def sibling(self, v: int) -> int | None:
         """Return the sibling, or None for the root."""
@@ -247,20 +219,20 @@ class Tree:
         seen = {self._node(u), *self.ancestors(u)}
         node: int = self._node(v)
         while node not in seen:
-            node = int(self.links.table[node, PARENT])
+            node = int(self.links.table[node, topology.PARENT])
         return node
 
     def size(self, v: int) -> int:
         """Return how many leaves are under v."""
-        return int(self.links.table[self._node(v), SIZE])
+        return int(self.links.table[self._node(v), topology.SIZE])
 
     def leaves(self, v: int | None = None) -> Ids:
         """Return positions of the points under v (default: all), in the order they arrived."""
         if v is None:
             return np.arange(self.n_leaves, dtype=np.int32)
         v = self._node(v)
-        nodes = no_nodes(2 * self.size(v) - 1)
-        fill_preorder(self.links.table, v, self.offset, nodes)
+        nodes = topology.no_nodes(2 * self.size(v) - 1)
+        topology.fill_preorder(self.links.table, v, self.offset, nodes)
         return np.sort(nodes[nodes < self.offset])
 
     def preorder(self) -> Ids:
@@ -283,23 +255,23 @@ class Tree:
         >>> tree.common_ancestors(np.array([0, 0]), np.array([1, 2])).tolist() == [tree.lca(0, 1), tree.root]
         True
         """
-        found = no_nodes(len(u))
+        found = topology.no_nodes(len(u))
         if len(found):
-            fill_common_ancestors(self.paths(), u, v, found)
+            topology.fill_common_ancestors(self.paths(), u, v, found)
         return found
 
     def paths(self) -> Paths:
         """Return the tree laid out in heavy paths."""
-        paths = new_paths(self.n_ids)
+        paths = topology.new_paths(self.n_ids)
         if self.n_leaves:
-            fill_paths(self.links.table, self.preorder(), self.offset, self.sizes(), paths)
+            topology.fill_paths(self.links.table, self.preorder(), self.offset, self.sizes(), paths)
         return paths
 
     # Arrays by node id, and passes over them ------------------------------------------------------------------------
 
     def parents(self) -> Ids:
         """Return the parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
-        return _read_only(self.links.table[:, PARENT])
+        return _read_only(self.links.table[:, topology.PARENT])
 
     def child_pairs(self) -> Ids:
         """Return left and right child by node id, of shape (n_ids, 2); -1 for leaves.
@@ -308,17 +280,17 @@ class Tree:
         >>> tree.child_pairs()[tree.root].tolist() == list(tree.children(tree.root))
         True
         """
-        return _read_only(self.links.table[:, LEFT : RIGHT + 1])
+        return _read_only(self.links.table[:, topology.LEFT : topology.RIGHT + 1])
 
     def sizes(self) -> Ids:
         """Number of leaves by node id."""
-        return _read_only(self.links.table[:, SIZE])
+        return _read_only(self.links.table[:, topology.SIZE])
 
     def depths(self) -> Ids:
         """Number of edges to the root by node id."""
         depths = np.zeros(self.n_ids, dtype=np.int32)
         if self.n_leaves:
-            fill_depths(self.links.table, self.preorder(), self.offset, depths)
+            topology.fill_depths(self.links.table, self.preorder(), self.offset, depths)
         return depths
 
     def sum_upward(self, values: Numbers) -> Numbers:
@@ -354,14 +326,14 @@ class Tree:
         """
         numbers = np.full(self.n_ids, NONE, dtype=np.int64)
         if self.n_leaves:
-            fill_labels(self.links.table, self.preorder(), is_split, numbers)
+            topology.fill_labels(self.links.table, self.preorder(), is_split, numbers)
         return numbers
 
     def keys(self, ids: Sequence[Any] | npt.NDArray[Any] | None = None) -> keys.Keys:
         """Return content keys by node id: the same leaves give the same key in any tree; 0 for ids not in the tree.
 
-        What was computed for a node, such as a name or a summary, is found again by its key as long as its members
-        are the same, across processes and machines. A key is the sum, modulo 2^64, of a pseudo-random number for each
+        Use a key to cache what you compute for a node, such as a name or a summary: it is the same as long as the
+        members are, across processes and machines. A key is the sum, modulo 2^64, of a pseudo-random number for each
         leaf id: n different sets share one with a probability of about n^2 / 2^65, unless ids are chosen to that end.
 
         Parameters
@@ -391,7 +363,7 @@ class Tree:
 
     @property
     def ceiling(self) -> float | None:
-        """The score of two identical points, if there is one."""
+        """The score of two identical points, if known."""
         return self._ceiling
 
     def heights(self) -> Floats:
@@ -407,8 +379,8 @@ class Tree:
         internal = self.internal_nodes()
         scores = self.scores[internal]
         if np.isnan(scores).any():
-            fill_levels(self.links.table, self.preorder(), self.offset, values)
-            return values
+            depths = self.depths().astype(np.float64)
+            return np.maximum(self.max_upward(depths) - depths, 0.0)
         scores = _finite(scores)
         highest = float(scores.max()) if self._ceiling is None else self._ceiling
         values[internal] = np.maximum(highest - scores, 0.0)
@@ -444,7 +416,7 @@ class Tree:
                 beside += shift
         self._scores = None
         if beside is None:
-            attach_first(self.links, leaf)
+            topology.attach_first(self.links, leaf)
         else:
             attach(self.links, leaf, beside, self.offset + leaf)
         return leaf
@@ -455,8 +427,8 @@ class Tree:
         if self.lca(v, beside) == v or self.parent(v) == beside:
             raise ValueError(f"beside must lie outside v and not be its parent; got v={v}, beside={beside}")
         self._scores = None
-        p = int(detach(self.links, v))
-        make_sibling(self.links, v, beside, p)
+        p = int(topology.detach(self.links, v))
+        topology.make_sibling(self.links, v, beside, p)
         return p
 
     def swap(self, u: int, v: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,17 +20,18 @@ def after(before, now, next_id=100):
     return {letter: labels[point] for point, letter in now.items()}
 
 
+def counted(pairs):
+    """Return the first and the second of each different pair, and how often it is there."""
+    table = sorted(Counter(pairs).items())
+    return np.array([(*pair, count) for pair, count in table], np.int64).reshape(-1, 3).T
+
+
 def matched(before, now, next_id):
     """The same by the function that is used."""
     letters = sorted(groups(now), key=lambda letter: min(groups(now)[letter]))
     number = {letter: i for i, letter in enumerate(letters)}
-    table = {}
-    for point in before.keys() & now.keys():
-        pair = before[point], number[now[point]]
-        table[pair] = table.get(pair, 0) + 1
-    pairs = np.array(sorted(table), np.int64).reshape(-1, 2)
-    counts = np.array([table[pair] for pair in sorted(table)], np.int64)
-    ids = match(pairs[:, 0], pairs[:, 1], counts, np.array([min(groups(now)[letter]) for letter in letters]))
+    table = counted((before[point], number[now[point]]) for point in before.keys() & now.keys())
+    ids = match(*table, np.array([min(groups(now)[letter]) for letter in letters]))
     fresh = np.flatnonzero(ids < 0)
     ids[fresh] = next_id + np.arange(len(fresh))
     return {point: int(ids[number[letter]]) for point, letter in now.items()}
@@ -38,84 +42,23 @@ def drawn(text):
     return {point: int(c) if c.isdigit() else c for point, c in enumerate(text) if c != " "}
 
 
-def test_a_split_cluster_lives_on_in_its_larger_part():
-    """
-    before  1 1 1 1 1
-    after   a a a b b      a is 1, b is new
-    """
-    assert after(drawn("11111"), drawn("aaabb")) == {"a": 1, "b": 100}
-
-
-def test_of_two_halves_the_one_with_the_oldest_point_is_the_same():
-    """
-    before  1 1 1 1
-    after   b a a b      b is 1
-    """
-    assert after(drawn("1111"), drawn("baab")) == {"b": 1, "a": 100}
-
-
-def test_merged_clusters_have_the_id_of_the_larger_part():
-    """
-    before  1 1 2 2 2
-    after   a a a a a      a is 2
-    """
-    assert after(drawn("11222"), drawn("aaaaa")) == {"a": 2}
-
-
-def test_of_parts_of_the_same_size_the_smaller_id_stays():
-    """
-    before  2 2 1 1
-    after   a a a a      a is 1
-    """
-    assert after(drawn("2211"), drawn("aaaa")) == {"a": 1}
-
-
-def test_new_points_give_no_id():
-    """
-    before  1 1 2
-    after   a a a b b b b b      a is 1, and b, which is all new, is new
-    """
-    assert after(drawn("112"), drawn("aaabbbbb")) == {"a": 1, "b": 100}
-
-
-def test_points_that_were_removed_do_not_count():
-    """
-    before  1 1 1 1 1 1
-    after           a b      of the two that are left, a has the oldest
-    """
-    assert after(drawn("111111"), drawn("    ab")) == {"a": 1, "b": 100}
-
-
-def test_a_third_is_enough():
-    """
-    before  1 1 1
-    after   a b c      a has a third of 1, and the oldest point
-    """
-    assert after(drawn("111"), drawn("abc")) == {"a": 1, "b": 100, "c": 101}
-
-
-def test_less_than_a_third_is_not():
-    """
-    before  1 1 1 1
-    after   a b c d      nothing is 1
-    """
-    assert after(drawn("1111"), drawn("abcd")) == {"a": 100, "b": 101, "c": 102, "d": 103}
-
-
-def test_whose_points_went_elsewhere_gets_a_new_id():
-    """
-    before  1 1 1 2 2 2 2
-    after   a a b b b b b      b is mostly 2; and a, with most of 1, is 1
-    """
-    assert after(drawn("1112222"), drawn("aabbbbb")) == {"a": 1, "b": 2}
-
-
-def test_the_largest_part_of_another_is_new():
-    """
-    before  1 1 2 2 2 2 2
-    after   a a a a a b b      a has more of 2 than of 1, so 1 is no more
-    """
-    assert after(drawn("1122222"), drawn("aaaaabb")) == {"a": 2, "b": 100}
+@pytest.mark.parametrize(
+    ("before", "now", "ids"),
+    [
+        pytest.param("11111", "aaabb", {"a": 1, "b": 100}, id="a split cluster continues in its larger part"),
+        pytest.param("1111", "baab", {"b": 1, "a": 100}, id="of two halves, in the one with the oldest point"),
+        pytest.param("11222", "aaaaa", {"a": 2}, id="merged clusters have the id of the larger part"),
+        pytest.param("2211", "aaaa", {"a": 1}, id="of parts of the same size, the smaller id stays"),
+        pytest.param("112", "aaabbbbb", {"a": 1, "b": 100}, id="new points give no id"),
+        pytest.param("111111", "    ab", {"a": 1, "b": 100}, id="points that were removed do not count"),
+        pytest.param("111", "abc", {"a": 1, "b": 100, "c": 101}, id="a third is enough"),
+        pytest.param("1111", "abcd", {"a": 100, "b": 101, "c": 102, "d": 103}, id="less than a third is not"),
+        pytest.param("1112222", "aabbbbb", {"a": 1, "b": 2}, id="b is mostly 2, and a has most of 1"),
+        pytest.param("1122222", "aaaaabb", {"a": 2, "b": 100}, id="a has more of 2 than of 1, so 1 has ended"),
+    ],
+)
+def test_drawn_examples(before, now, ids):
+    assert after(drawn(before), drawn(now)) == ids
 
 
 partitions = st.dictionaries(st.integers(0, 30), st.integers(0, 6))
@@ -137,16 +80,8 @@ def test_any_two_partitions(before, after):
 @given(partitions, partitions)
 def test_any_changes(before, after):
     labels, _ = ids_after(before, after, 100)
-    table, removed = {}, {}
-    for point in before.keys() | labels.keys():
-        if point not in labels:
-            removed[before[point]] = removed.get(before[point], 0) + 1
-        else:
-            pair = before.get(point, -1), labels[point]
-            table[pair] = table.get(pair, 0) + 1
-    pairs = np.array(sorted(table), np.int64).reshape(-1, 2)
-    counts = np.array([table[pair] for pair in sorted(table)], np.int64)
-    found = find_changes(Parts(pairs[:, 0], pairs[:, 1], counts, removed))
+    removed = Counter(before[point] for point in before.keys() - labels.keys())
+    found = find_changes(Parts(*counted((before.get(point, -1), labels[point]) for point in labels), removed))
     assert len(found) >= len(changes_between(before, labels))
     same = {cluster for cluster, points in groups(before).items() if groups(labels).get(cluster) == points}
     told = {change[:5] for change in found if change.cluster not in same}

@@ -60,7 +60,7 @@ def test_any_tree_with_ties(tree, data, ceiling):
     values = st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 0.75, 1.0])
     grown.scores = np.array(data.draw(st.lists(values, min_size=tree.n_ids, max_size=tree.n_ids)))
     ways = st.none() if ceiling is None else st.sampled_from([None, 1, 1, 2])
-    for k, min_size in data.draw(st.lists(st.tuples(st.integers(1, 25), ways), min_size=1, max_size=4)):
+    for k, min_size in data.draw(st.lists(st.tuples(st.integers(1, 25), ways), min_size=1, max_size=12)):
         live = assert_follows(live, grown, k, min_size)
 
 
@@ -104,27 +104,6 @@ def test_other_scores_are_looked_at_again():
     grown.scores = grown.scores[::-1].copy()
     grown.links = grown.moves.lose(grown.links)
     assert assert_follows(live, grown, 3) is live
-
-
-def test_clusters_that_come_and_go():
-    """More of them than there are nodes, so that their ids are given again."""
-    grown = Grown(Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.9, 0.8, 0.1])))
-    grown.scores[:] = grown.tree().scores
-    live = None
-    for k in [1, 4, 2, 3] * 20:
-        live = assert_follows(live, grown, k)
-
-
-def test_labels_of_nodes_and_another_order():
-    tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.9, 0.8, 0.1]))
-    grown = Grown(tree)
-    grown.scores = tree.scores
-    live = assert_follows(None, grown, 2)
-    nodes = np.array([0, 3, tree.parent(0), tree.root, -1], np.int32)
-    assert live.labels_of(nodes).tolist() == [0, 1, 0, -1, -1]
-    order = np.array([3, 0, 1, 2])
-    live.update(grown.growing(), choice(2), order)
-    assert live.labels(np.arange(4)).tolist() == [1, 1, 0, 0]
 
 
 def test_without_a_ceiling_sizeable_splits_are_not_followed():

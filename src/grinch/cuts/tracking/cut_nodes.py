@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from grinch._compile import jitable, kernel
-from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Slots
-from grinch.cuts.n_cluster_cut import Ends, Splits, find_ends, find_sizeable_ends, new_ends, raise_splits
+from grinch._types import Counts, Flags, Floats, Ids, Labels, Numbers, Slots
+from grinch.cuts.n_cluster_cut import Splits, find_ends, new_ends, raise_splits
 from grinch.cuts.tracking.follower import Arrays, Region, all_internal
 from grinch.cuts.tracking.identity import ABOVE
 from grinch.tree.links import NONE, PARENT, ROOT, Links, is_leaf, left, parent, right
@@ -295,14 +295,42 @@ def exempt_others(links: Links, ends: Slots, arrays: Arrays, marks: Flags, local
     local.exempt[nodes] = is_high != (marks[nodes] == 1)
 
 
+# A cut that was made ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def raise_parts(tree: Links, nodes: Slots, parts: Labels, unknown: int) -> None:
+    """Fill in the part that all known points under these nodes are in, children first; ABOVE where there are several.
+
+    Points that are ``unknown`` are in the part that they stand in.
+    """
+    for i in range(nodes.shape[0]):
+        a, b = parts[left(tree, nodes[i])], parts[right(tree, nodes[i])]
+        parts[nodes[i]] = a if a == b or b == unknown else b if a == unknown else ABOVE
+
+
+@kernel
+def split_high(tree: Links, nodes: Slots, scores: Floats, counts: Ids, levels: Floats, marks: Flags) -> None:
+    """Split these nodes, and what is below them, where they are higher than their levels."""
+    for i in range(nodes.shape[0]):
+        top = nodes[i]
+        v = top
+        while not is_leaf(tree, v) and -scores[v] > levels[v] / counts[v]:
+            # One side after the other, down the left and up again: nothing is allocated.
+            marks[v] = 1
+            v = left(tree, v)
+        while v != top:
+            p = parent(tree, v)
+            if right(tree, p) == v:
+                v = p
+                continue
+            v = right(tree, p)
+            while not is_leaf(tree, v) and -scores[v] > levels[v] / counts[v]:
+                marks[v] = 1
+                v = left(tree, v)
+
+
 # A cut of the whole tree --------------------------------------------------------------------------------------------
-
-
-def mark_whole(links: Links, is_split: Mask, marks: Flags) -> None:
-    """Mark the nodes that a cut of the whole tree splits; with a node, its ancestors are split."""
-    marks[:] = 0
-    nodes = all_internal(links)
-    marks[nodes] = is_split[nodes]
 
 
 def whole_nodes(links: Links, marks: Flags, others: Slots | None = None) -> Slots:
@@ -342,8 +370,7 @@ def _fill_whole(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found:
 def cut_by_key(links: Links, region: Region, counts: Ids, keys: Floats, ceiling: float | None, k: int) -> Slots:
     """Return the nodes that the cut by height into ``k`` clusters leaves whole; ``keys`` are by node."""
     _raise_keys(links, region.scores, np.inf if ceiling is None else float(ceiling), region.nodes, keys)
-    ends = new_ends(links.n_leaves, len(links.table))
-    return ends.nodes[: _find_ends(links, keys, counts, k, ends) if len(ends.nodes) else 0].astype(np.intp)
+    return _ends(links, keys, keys, counts, -np.inf, k)[0]
 
 
 def cut_sizeable(
@@ -363,8 +390,13 @@ def cut_sizeable(
         base = float(np.min(splits.lows[nodes], initial=np.inf, where=np.isfinite(splits.lows[nodes])))
         base = base if np.isfinite(base) else 0.0
     raise_splits(links, scores, highest, base, min_size, nodes, splits)
+    return _ends(links, splits.keys, splits.best, splits.counts, 0.0, n_clusters)
+
+
+def _ends(links: Links, keys: Floats, best: Floats, counts: Numbers, least: float, k: int) -> tuple[Slots, Slots, int]:
+    """Return the nodes that a cut into ``k`` clusters leaves whole, the cluster of each, and the number of clusters."""
     ends = new_ends(links.n_leaves, len(links.table))
-    n, n_ends = find_sizeable_ends(links, splits, n_clusters, ends) if len(ends.nodes) else (0, 0)
+    n, n_ends = find_ends(links, keys, best, counts, least, k, ends) if len(ends.nodes) else (0, 0)
     return ends.nodes[:n_ends].astype(np.intp), ends.clusters[:n_ends].astype(np.intp), n
 
 
@@ -375,8 +407,3 @@ def _raise_keys(tree: Links, scores: Floats, ceiling: float, nodes: Slots, keys:
         v = nodes[i]
         below = max(keys[left(tree, v)], keys[right(tree, v)])
         keys[v] = max(-min(scores[i], ceiling), below)
-
-
-@kernel
-def _find_ends(tree: Links, keys: Floats, counts: Ids, n_clusters: int, ends: Ends) -> int:
-    return find_ends(tree, keys, keys, counts, -np.inf, n_clusters, ends)[1]

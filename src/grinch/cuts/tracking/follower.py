@@ -18,18 +18,7 @@ import numpy.typing as npt
 from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask, Slots, as_id
 from grinch.cuts.choice import Choice
-from grinch.tree.links import (
-    NONE,
-    SIZE,
-    Links,
-    MoveLog,
-    TreeFollower,
-    is_leaf,
-    left,
-    parent,
-    right,
-    size,
-)
+from grinch.tree.links import NONE, SIZE, Links, MoveLog, TreeFollower, is_leaf, left, parent, right, size
 
 
 class Builder(Protocol):
@@ -127,6 +116,18 @@ class Region(NamedTuple):
     freed_by: Arrays
     met: Ids
     now: int
+
+    @property
+    def n_updated(self) -> int:
+        return int((self.came_from >= 0).sum())
+
+    @property
+    def n_came(self) -> int:
+        return len(self.came) - self.n_updated
+
+    @property
+    def n_left(self) -> int:
+        return len(self.left) - self.n_updated
 
     @property
     def is_empty(self) -> bool:

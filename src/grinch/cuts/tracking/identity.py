@@ -12,6 +12,10 @@ Then B has the id of A; every other cluster gets an id that was never given. So 
 largest part, one that was merged has the id of the part with the most points, a cluster that falls into more than three
 even parts ends, and to remove points gives no cluster another id.
 
+Of an automatic cut, a cluster that dissolved in the last ten cuts comes back: B has the id of such a cluster A instead
+if the points that A had, as far as they are there, and those of B share at least three fifths of the larger of the two,
+unless B shares as many with the cluster that it is by the rule above, or is much the same as that by the same measure.
+
 ``owners`` has, by node, the cluster that all points under the node are in; above the cut it is ABOVE. So where a change
 puts a large group under another node, one look at the group says where all its points were before, and if they stay in
 the same cluster nothing is written to any of them.
@@ -19,8 +23,8 @@ the same cluster nothing is written to any of them.
 Four kinds of change together say which clusters have other points:
 
 =========  =========================================================================================================
-born       a cluster with an id that was never given before; ``count`` is its size, ``others`` the clusters that its
-           points were in
+born       a cluster with an id that no cluster had before, new or one that came back; ``count`` is its size,
+           ``others`` the clusters that its points were in
 dissolved  a cluster that is no more; ``count`` is how many points it had, ``others`` the clusters they went to
 grew       ``count`` points came to a cluster that continues; ``others`` are the clusters they were in
 shrank     ``count`` points left a cluster that continues; ``others`` are the clusters they went to
@@ -52,6 +56,7 @@ import numpy as np
 
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Ids, Labels, Slots, as_id
+from grinch.cuts.tracking.dissolved import Dissolved, are_much_the_same
 from grinch.cuts.tracking.follower import Arrays, Region
 from grinch.tree.links import NONE, PARENT, Links, is_leaf, left, parent, right
 
@@ -239,11 +244,18 @@ def _fill_under(tree: Links, owners: Labels, top: int, new: int) -> None:
 
 
 def settle(
-    links: Links, arrays: Arrays, owners: Labels, ends: Slots, clusters: Slots | None, next_id: int
+    links: Links,
+    arrays: Arrays,
+    owners: Labels,
+    ends: Slots,
+    clusters: Slots | None,
+    next_id: int,
+    dissolved: Dissolved | None = None,
 ) -> tuple[Pieces, Labels, int]:
     """Give the clusters of these nodes their ids; return where their points were, the ids by node, and the next id.
 
-    Without ``clusters``, the number of the cluster of each node, each is one.
+    Without ``clusters``, the number of the cluster of each node, each is one. ``dissolved`` are those that can come
+    back; the ones that dissolve now are added.
     """
     if not len(ends):
         nothing = np.empty(0, np.intp)
@@ -253,11 +265,29 @@ def settle(
     np.minimum.at(oldest, clusters, arrays["oldest"][ends])
     is_known = pieces.owners >= 0
     counts = arrays["counts"][pieces.nodes[is_known]].astype(np.int64)
-    ids = match(*summed(pieces.owners[is_known], clusters[pieces.ends[is_known]], counts), oldest)
+    pairs = summed(pieces.owners[is_known], clusters[pieces.ends[is_known]], counts)
+    ids = match(*pairs, oldest)
+    if dissolved is not None:
+        if not dissolved.is_empty:
+            sizes = np.bincount(clusters, arrays["counts"][ends]).astype(np.int64)
+            shared = _shared_with_same(*pairs, ids, sizes)
+            new, old = dissolved.come_back(links, arrays["oldest"], ends, clusters, sizes, shared)
+            ids[new] = old
+        is_gone = is_known & ~np.isin(pieces.owners, ids)
+        dissolved.add(links, arrays["oldest"], pieces.nodes[is_gone], pieces.owners[is_gone])
     fresh = np.flatnonzero(ids == NO_CLUSTER)
     ids[fresh[np.argsort(oldest[fresh])]] = next_id + np.arange(len(fresh))
     relabel(links, ends, ids[clusters], pieces.nodes, pieces.ends, owners)
     return pieces, ids[clusters], next_id + len(fresh)
+
+
+def _shared_with_same(old: Labels, new: Slots, counts: Counts, ids: Labels, sizes: Counts) -> Counts:
+    """Return, by new cluster, how many of its points the cluster had that it is now; its size if much the same."""
+    shared, larger, is_same = np.zeros(len(ids), np.int64), sizes.copy(), ids[new] == old
+    known, number = np.unique(old, return_inverse=True)
+    left = np.bincount(number, counts, len(known)).astype(np.int64)
+    shared[new[is_same]], larger[new[is_same]] = counts[is_same], left[number[is_same]]
+    return np.where(are_much_the_same(shared, sizes, larger), sizes, shared)
 
 
 # What changed --------------------------------------------------------------------------------------------------------

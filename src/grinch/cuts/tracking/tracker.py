@@ -1,11 +1,13 @@
 """Named cuts of one growing tree from version to version, with ids that stay; and the cut that ``labels_`` shows.
 
 A cluster of an automatic cut may have several parts, each of which is a node: small groups join clusters when the cut
-is made. As the tree changes, parts stay in their cluster, and a new part is a cluster of its own.
+is made. As the tree changes, parts stay in their cluster, and a new part is a cluster of its own, until the cut is made
+again: it is due when a quarter of the points came, left or moved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,34 +18,46 @@ from grinch._types import Counts, Flags, Ids, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.n_cluster_cut import NEVER, Splits
 from grinch.cuts.tracking import cut_nodes, identity
+from grinch.cuts.tracking.dissolved import Dissolved, leaves_of
 from grinch.cuts.tracking.follower import Arrays, Follower, GrowingTree, Region
 from grinch.cuts.tracking.identity import ABOVE, NEW, NOWHERE, Change, Moved
+from grinch.cuts.tracking.made_cut import MadeCut
 from grinch.tree.keys import GAMMA, Keys, leaf_keys
 from grinch.tree.links import NONE, SIZE, Links, left, right, size
 
-# The automatic cut of fewer points than this is uncertain: it is made again each time they have doubled.
-FEW_POINTS = 256
+# An automatic cut is due when a share of the points of one over this number came, left or moved since it was made.
+DUE_SHARE = 4
+# Or when a smaller share came or left, and the number of its clusters is this many times what it was, or more than as
+# many times less: followed, new points are often clusters of their own.
+SOON_SHARE, MAX_RATIO = 16, 1.25
 # The fields of a choice that a tracked cut has.
 CUT_BY = ("n_clusters", "threshold", "cut", "layer")
 
 
 class Drift(NamedTuple):
-    """The distance of a cut from its last recut.
+    """The distance of a cut from the tree that it was made of.
 
-    ``points``: the points that there were then; ``came`` and ``left``: those that came and left since; ``born`` and
-    ``ended``: the clusters that were made and ended since.
+    ``points``: the points that there were then; ``came``, ``left`` and ``moved``: those that came, left, and were
+    updated or went to another cluster since; ``clusters`` and ``clusters_now``: the number of clusters then and now.
     """
 
-    points: int
-    came: int
-    left: int
-    born: int
-    ended: int
+    points: int = 0
+    came: int = 0
+    left: int = 0
+    moved: int = 0
+    clusters: int = 0
+    clusters_now: int = 0
 
     @property
-    def share(self) -> float:
-        """The points that came and left, by those that there were."""
-        return (self.came + self.left) / max(self.points, 1)
+    def changed(self) -> int:
+        return self.came + self.left + self.moved
+
+    def is_large(self, n_points: int, n_changing: int) -> bool:
+        """Return whether the cut of so many points is due; ``n_changing`` of them come, leave or are updated now."""
+        ratio = self.clusters_now / max(self.clusters, 1)
+        is_other = not 1 / MAX_RATIO <= ratio <= MAX_RATIO
+        is_soon = is_other and SOON_SHARE * (self.came + self.left + n_changing) >= n_points
+        return n_points > 0 and (is_soon or DUE_SHARE * (self.changed + n_changing) >= n_points)
 
 
 class TrackedCut:
@@ -66,7 +80,10 @@ class TrackedCut:
         self.next_id = self.next_part = 0
         self.n_clusters = 0
         """The number of clusters, of a cut into a number of them."""
-        self.drift = Drift(0, 0, 0, 0, 0)
+        self.drift = Drift()
+        self.made_at = -1
+        """The version of the tree that an automatic cut was last made of."""
+        self._dissolved = Dissolved() if how.is_automatic else None
         self._follower = follower
         for array, dtype in self._by_node().items():
             if self._called(array) not in follower.arrays:
@@ -122,31 +139,35 @@ class TrackedCut:
 
     # Following the tree -------------------------------------------------------------------------------------------
 
-    def begin(self, tree: GrowingTree) -> None:
-        """Cut the whole tree, in which no point has a cluster yet, and give ids."""
+    def begin(self, tree: GrowingTree, made: MadeCut | None = None) -> None:
+        """Cut the whole tree, in which no point has a cluster yet, and give ids; ``made`` is an automatic cut of it."""
         region = self._follower.whole(tree)
         self.owners[:] = NEW
         self._begin_leaves(region.came)
-        ends, clusters = self._cut_again(tree) if self.is_automatic else self._ends(tree, region)
-        self._move(tree, ends, clusters)
-        if self.is_automatic:
-            self._choose_levels(tree, ends)
+        self._move(tree, *(self._ends(tree, region) if made is None else self._take(tree, made)))
 
-    def update(self, tree: GrowingTree, region: Region, version: int) -> list[Change]:
-        """Follow the tree to where it is; return what happened to the clusters."""
-        since = self.drift
-        moved = self.follow(tree, region)
+    def is_due(self, tree: GrowingTree, n_changing: int = 0) -> bool:
+        """Return whether an automatic cut is to be made again; ``n_changing`` points change now."""
+        return self.is_automatic and self.drift.is_large(tree.n_leaves, n_changing)
+
+    def update(self, tree: GrowingTree, region: Region, version: int, made: MadeCut | None = None) -> list[Change]:
+        """Follow the tree to where it is, or take an automatic cut of it; return what happened to the clusters."""
+        moved = self.follow(tree, region, made)
         changes = moved.changes(tree.links, self._follower.arrays["oldest"], version, self.name)
-        if self.drift is since:
-            kinds = [change.kind for change in changes]
-            came, left = len(region.came) - int((region.came_from >= 0).sum()), len(moved.removed)
-            more = 0, came, left, kinds.count("born"), kinds.count("dissolved")
-            self.drift = Drift(*(a + b for a, b in zip(since, more, strict=True)))
+        if made is None:
+            kinds, drift = [change.kind for change in changes], self.drift
+            has_moved = (moved.old != moved.new) & (moved.old != NOWHERE)
+            self.drift = drift._replace(
+                came=drift.came + region.n_came,
+                left=drift.left + region.n_left,
+                moved=drift.moved + region.n_updated + int(moved.counts[has_moved].sum()),
+                clusters_now=drift.clusters_now + kinds.count("born") - kinds.count("dissolved"),
+            )
         return changes
 
-    def follow(self, tree: GrowingTree, region: Region) -> Moved:
+    def follow(self, tree: GrowingTree, region: Region, made: MadeCut | None = None) -> Moved:
         """Follow the tree to where it is; return where the points of clusters that changed were before."""
-        links, n, is_again = tree.links, tree.n_leaves, region.came_from >= 0
+        links, is_again = tree.links, region.came_from >= 0
         was_above = np.zeros(len(links.table), np.uint8)
         for name in self._noted:
             array, before = self._array(name), region.left_by[self._called(name)]
@@ -158,24 +179,15 @@ class TrackedCut:
         is_removed = np.ones(len(region.left), np.bool_)
         is_removed[region.came_from[is_again]] = False
         removed = region.left_by[self._called("owners")][is_removed], region.left[is_removed]
-        # Without a point that was there before there is no resolution to keep.
-        is_other = len(region.came) == n
-        is_small = self.drift.points < FEW_POINTS and n >= 2 * self.drift.points
-        if self.is_automatic and n and (is_other or is_small):
-            ends, clusters = self._cut_again(tree)
-            moved = self._move(tree, ends, clusters, removed)
-            self._choose_levels(tree, ends)
-            return moved
+        if made is not None:
+            return self._move(tree, *self._take(tree, made), removed)
         return self._move(tree, *self._changed(tree, region, was_above, removed[0]), removed)
 
-    def recut(self, tree: GrowingTree, version: int) -> list[Change]:
-        """Make the automatic cut again; other cuts are always as if they had just been made."""
-        if not self.is_automatic:
-            return []
-        ends, clusters = self._cut_again(tree)
+    def recut(self, tree: GrowingTree, version: int, made: MadeCut) -> list[Change]:
+        """Take an automatic cut of the tree, or of an earlier one."""
+        ends, clusters = self._take(tree, made)
         nothing = np.empty(0, np.int64)
         moved = self._move(tree, *identity.without_same_clusters(tree.links, ends, clusters, self.owners, nothing))
-        self._choose_levels(tree, ends)
         return moved.changes(tree.links, self._follower.arrays["oldest"], version, self.name)
 
     def _begin_leaves(self, slots: Slots) -> None:
@@ -226,20 +238,51 @@ class TrackedCut:
     def _local(self) -> cut_nodes.Local:
         return cut_nodes.Local(self._array("levels"), self._array("exempt"))
 
-    def _cut_again(self, tree: GrowingTree) -> tuple[Slots, Slots]:
-        """Mark the nodes of the automatic cut; return its parts, numbered from 0, and their clusters."""
-        if tree.n_leaves == 0:
-            return np.empty(0, np.intp), np.empty(0, np.intp)
-        is_split, labels = tree.cut_automatically(self.how)
-        is_split = is_split[tree.handed_out(np.arange(len(tree.links.table)))]
-        cut_nodes.mark_whole(tree.links, is_split, self._array("marks"))
-        ends = cut_nodes.whole_nodes(tree.links, self._array("marks"))
-        parts, some, clusters = self._array("parts"), np.arange(len(ends)), np.empty(len(ends), np.intp)
+    def _take(self, tree: GrowingTree, made: MadeCut) -> tuple[Slots, Slots]:
+        """Mark the nodes that a cut divides; return its parts, numbered from 0, and their clusters.
+
+        If the cut is of an earlier tree, points that came or moved since are in the part that they stand in. Groups of
+        them that stand beside all parts are clusters of their own.
+        """
+        links, arrays, region = tree.links, self._follower.arrays, self._follower.whole(tree)
+        parts, marks, slots, internal = self._array("parts"), self._array("marks"), region.came, region.nodes
+        parts[slots] = self._parts_in(made, tree.positions[slots], arrays["changed_at"][slots])
+        cut_nodes.raise_parts(links, internal, parts, NEW)
+        marks[:] = 0
+        marks[internal] = parts[internal] == ABOVE
+        ends = cut_nodes.whole_nodes(links, marks)
+        is_new = parts[ends] == NEW
+        if len(ends):
+            self._choose_levels(links, region, ends[~is_new])
+        if is_new.any():
+            cut_nodes.split_high(links, ends[is_new], arrays["scores"], arrays["counts"], self._array("levels"), marks)
+            ends = cut_nodes.whole_nodes(links, marks)
+            is_new = parts[ends] == NEW
+        clusters = np.empty(len(ends), np.intp)
+        clusters[~is_new] = made.clusters[parts[ends[~is_new]]]
+        clusters[is_new] = len(made.clusters) + np.arange(is_new.sum())
+        numbers = np.arange(len(ends))
         parts[:] = NEW
-        identity.relabel(tree.links, ends, some, ends, some, parts)
+        identity.relabel(links, ends, numbers, ends, numbers, parts)
         self.next_part = len(ends)
-        clusters[parts[tree.slots()]] = labels
+        cut_nodes.exempt_others(links, ends, arrays, marks, self._local())
+        assert self._dissolved is not None
+        self._dissolved.begin()
+        found, clusters = np.unique(clusters, return_inverse=True)
+        self.drift = self.drift._replace(clusters=len(found), clusters_now=len(found))
         return ends, clusters
+
+    def _parts_in(self, made: MadeCut, positions: Counts, changed_at: Counts) -> Labels:
+        """Return the part of each point in a cut; NEW if it came or moved later. Count these from now on."""
+        at = np.minimum(np.searchsorted(made.positions, positions), max(len(made.positions) - 1, 0))
+        was_there = made.positions[at] == positions if len(made.positions) else np.zeros(len(at), np.bool_)
+        is_known = was_there & (changed_at <= made.version)
+        came, there = len(positions) - int(was_there.sum()), int(was_there.sum())
+        self.drift = Drift(len(made.positions), came, len(made.positions) - there, there - int(is_known.sum()))
+        self.made_at = made.version
+        parts = np.full(len(positions), NEW, np.int64)
+        parts[is_known] = made.parts[at[is_known]]
+        return parts
 
     def _follow_parts(self, tree: GrowingTree, changed: Slots, lost: Labels) -> tuple[Slots, Slots]:
         """Give parts that may have changed their ids; return the parts of all clusters that have, and these clusters.
@@ -256,16 +299,13 @@ class TrackedCut:
         clusters[pieces.ends[stays]] = by_node[pieces.nodes[stays]]
         return np.concatenate([changed, others]), np.unique(clusters, return_inverse=True)[1]
 
-    def _choose_levels(self, tree: GrowingTree, ends: Slots) -> None:
-        """Let each part keep the resolution that it has now."""
-        links, arrays, region = tree.links, self._follower.arrays, self._follower.whole(tree)
-        slots, local = region.came, self._local()
-        self.drift = Drift(len(slots), 0, 0, 0, 0)
-        if not len(slots):
-            return
-        local.levels[slots] = cut_nodes.choose_levels(links, ends, arrays)[self._array("parts")[slots]]
-        cut_nodes.raise_levels(links, region, arrays, local.levels)
-        cut_nodes.exempt_others(links, ends, arrays, self._array("marks"), local)
+    def _choose_levels(self, links: Links, whole: Region, ends: Slots) -> None:
+        """Let each of these parts keep the resolution that it has now; other points take that around them."""
+        arrays, local = self._follower.arrays, self._local()
+        slots, numbers = leaves_of(links, ends)
+        local.levels[whole.came] = np.nan
+        local.levels[slots] = cut_nodes.choose_levels(links, ends, arrays)[numbers]
+        cut_nodes.raise_levels(links, whole, arrays, local.levels)
 
     # Ids ----------------------------------------------------------------------------------------------------------
 
@@ -274,7 +314,11 @@ class TrackedCut:
     ) -> Moved:
         """Give the clusters of these nodes their ids; return where their points were."""
         arrays, nothing = self._follower.arrays, np.empty(0, np.int64)
-        pieces, ids, self.next_id = identity.settle(tree.links, arrays, self.owners, ends, clusters, self.next_id)
+        if self._dissolved is not None and removed is not None and len(removed[1]):
+            self._dissolved.remove(removed[1])
+        pieces, ids, self.next_id = identity.settle(
+            tree.links, arrays, self.owners, ends, clusters, self.next_id, self._dissolved
+        )
         counts = arrays["counts"][pieces.nodes].astype(np.int64)
         old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
         return Moved(old, ids[pieces.ends], counts, pieces.nodes, *(removed or (nothing, nothing)))
@@ -290,18 +334,30 @@ class TrackedCut:
             "next_id": self.next_id,
             "next_part": self.next_part,
             "drift": list(self.drift),
+            "made_at": self.made_at,
         }
 
+    def dissolved_arrays(self) -> Arrays:
+        """Return the clusters that can come back, as arrays under the names that a saved state gives them."""
+        arrays = {} if self._dissolved is None else self._dissolved.to_arrays()
+        return {f"{DISSOLVED}{self.number}.{name}": array for name, array in arrays.items()}
+
     @classmethod
-    def from_state(cls, state: dict[str, Any], follower: Follower) -> TrackedCut:
+    def from_state(cls, state: dict[str, Any], follower: Follower, dissolved: Arrays) -> TrackedCut:
         """Go on with a cut whose arrays the follower has."""
         how = Choice(**{name: state[name] for name in CUT_BY})
         cut = cls(state["name"], how, state["number"], follower)
         cut.next_id, cut.next_part, cut.drift = state["next_id"], state["next_part"], Drift(*state["drift"])
+        cut.made_at, prefix = state["made_at"], f"{DISSOLVED}{cut.number}."
+        own = {name.removeprefix(prefix): array for name, array in dissolved.items() if name.startswith(prefix)}
+        if own:
+            cut._dissolved = Dissolved.from_arrays(own)
         return cut
 
 
-FORMAT = 2
+FORMAT = 3
+# How the names of arrays with clusters that can come back begin; all others are by node.
+DISSOLVED = "dissolved"
 # By node: a key, the sum of a pseudo-random number for each of its points, and the version in which they last changed.
 # Where a node has other points than before, the key says whether another node had just these.
 BY_NODE = {"keys": np.uint64, "changed_at": np.int64}
@@ -328,6 +384,8 @@ class Tracker:
         self._next_number = 0
         # Of cuts that were dropped, the next id: it is not given again if a cut of this name comes back.
         self._retired: dict[str, int] = {}
+        self.made: dict[str, MadeCut] = {}
+        """The automatic cuts that the last change made again, by name."""
 
     @property
     def names(self) -> list[str]:
@@ -339,8 +397,8 @@ class Tracker:
             raise KeyError(f"there is no cut called {name!r}; there are {', '.join(map(repr, self._cuts)) or 'none'}")
         return self._cuts[name]
 
-    def add(self, name: str, how: Choice, tree: GrowingTree | None) -> None:
-        """Track one more cut; the work is that of making it."""
+    def add(self, name: str, how: Choice, tree: GrowingTree | None, made: Mapping[str, MadeCut] | None = None) -> None:
+        """Track one more cut; the work is that of making it, unless it is ``made``."""
         if name in self._cuts:
             raise ValueError(f"there is a cut called {name!r} already; drop it first, or choose another name")
         if tree is not None:
@@ -348,38 +406,76 @@ class Tracker:
         cut = TrackedCut(name, how, self._next_number, self._follower)
         cut.next_id = self._retired.pop(name, 0)
         self._next_number += 1
-        self._cuts[name] = cut
+        self._cuts[name], self.made = cut, {}
         if tree is not None:
-            cut.begin(tree)
+            if how.is_automatic and tree.n_leaves:
+                self.made = {name: MadeCut.of(tree, how, self.version) if made is None else made[name]}
+            cut.begin(tree, self.made.get(name))
 
     def drop(self, name: str) -> None:
         """Track a cut no longer. Should one of this name be added again, its ids go on from here."""
         self._retired[name] = self[name].next_id
         self._cuts.pop(name).leave()
 
-    def commit(self, tree: GrowingTree | None, version: int) -> list[Change]:
-        """Follow the tree after a change; return the changes of the clusters of all cuts."""
-        self.version = version
+    def commit(
+        self,
+        tree: GrowingTree | None,
+        version: int,
+        made: Mapping[str, MadeCut] | None = None,
+        is_at_once: Callable[[int, int], bool] = lambda n_points, n_changing: True,
+    ) -> list[Change]:
+        """Follow the tree after a change; return the changes of the clusters of all cuts.
+
+        ``made`` has the automatic cuts that are taken with it. If it is None, those are made that are due, if
+        ``is_at_once`` says so of the number of points and of those that change now.
+        """
+        self.version, self.made = version, {}
         if tree is None:
             return []
         self._join(tree)
-        return self._update(tree)
-
-    def _update(self, tree: GrowingTree) -> list[Change]:
         region, arrays = self._follower.update(tree), self._follower.arrays
         if region.is_empty:
             return []
         arrays["scores"][region.nodes] = region.scores
         update_versions(tree.links, arrays, region, self.version)
-        return [change for cut in self._cuts.values() for change in cut.update(tree, region, self.version)]
+        if made is None:
+            n = region.n_came + region.n_left + region.n_updated
+            due = [cut for cut in self._cuts.values() if cut.is_due(tree, n) and is_at_once(tree.n_leaves, n)]
+            made = {cut.name: MadeCut.of(tree, cut.how, version) for cut in due}
+        self.made = dict(made)
+        cuts = self._cuts.values()
+        return [change for cut in cuts for change in cut.update(tree, region, version, made.get(cut.name))]
 
-    def recut(self, name: str, tree: GrowingTree | None, version: int) -> list[Change]:
-        """Make the automatic cut again, at the resolution that suits best now; other cuts are always up to date."""
-        cut, self.version = self[name], version
+    def due(self, tree: GrowingTree | None) -> list[str]:
+        """Return the names of the automatic cuts that are to be made again."""
+        return [] if tree is None else [name for name, cut in self._cuts.items() if cut.is_due(tree)]
+
+    def make(self, names: Iterable[str], tree: GrowingTree) -> dict[str, MadeCut]:
+        """Return automatic cuts of the tree as it is, which :meth:`recut` takes now or later."""
+        self._check_current(tree)
+        return {name: MadeCut.of(tree, self[name].how, self.version) for name in names}
+
+    def still_new(self, tree: GrowingTree | None, made: Mapping[str, MadeCut]) -> dict[str, MadeCut]:
+        """Return the cuts of those that are there, were not made since, and of a tree with half of the points now."""
+        if tree is None:
+            return {}
+        since = self._follower.arrays["changed_at"][tree.slots()]
+        return {
+            name: cut
+            for name, cut in made.items()
+            if name in self._cuts
+            and self._cuts[name].made_at < cut.version
+            and 2 * int((since <= cut.version).sum()) >= len(since) > 0
+        }
+
+    def recut(self, tree: GrowingTree | None, version: int, made: Mapping[str, MadeCut]) -> list[Change]:
+        """Take automatic cuts; other cuts are always up to date."""
+        self.version, self.made = version, {}
         if tree is None:
             return []
         self._check_current(tree)
-        return cut.recut(tree, version)
+        self.made = dict(made)
+        return [change for name, cut in made.items() for change in self[name].recut(tree, version, cut)]
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -418,17 +514,22 @@ class Tracker:
             "retired": dict(self._retired),
             "cuts": [cut.to_state() for cut in self._cuts.values()],
         }
-        return state, dict(self._follower.arrays) if self._follower.capacity else {}
+        arrays = dict(self._follower.arrays) if self._follower.capacity else {}
+        for cut in self._cuts.values():
+            arrays |= cut.dissolved_arrays()
+        return state, arrays
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: Arrays) -> Tracker:
         """Continue with these arrays, which are written to from now on; :meth:`attach` gives their tree."""
         if state["format"] != FORMAT:
             raise ValueError(f"this was saved in format {state['format']!r}; this version reads format {FORMAT}")
-        tracker = cls(dict(arrays) or None)
+        by_node = {name: array for name, array in arrays.items() if not name.startswith(DISSOLVED)}
+        tracker = cls(by_node or None)
         tracker.version, tracker._next_number = state["version"], state["next_number"]
         tracker._retired = dict(state["retired"])
-        tracker._cuts = {cut["name"]: TrackedCut.from_state(cut, tracker._follower) for cut in state["cuts"]}
+        cuts = [TrackedCut.from_state(cut, tracker._follower, arrays) for cut in state["cuts"]]
+        tracker._cuts = {cut.name: cut for cut in cuts}
         return tracker
 
     def attach(self, tree: GrowingTree | None) -> None:
@@ -452,7 +553,7 @@ class Tracker:
         is_first = not self._follower.capacity
         self._join(tree)
         if is_first and not self._cuts:
-            self._update(tree)
+            self.commit(tree, self.version)
         elif not self._follower.is_up_to_date(tree):
             raise RuntimeError("the tree has changed since the last commit; call commit first")
 

@@ -175,7 +175,7 @@ METHODS = ("grinch", "rotate", "online", "hac", "mb-hac")
 INCREMENTAL = ("grinch", "rotate", "online")
 # How many candidates a record gets: by its topics and coauthors together, and of each coauthor the latest records.
 BY_VECTOR, BY_COAUTHOR = 25, 10
-# Chosen on training names (docs/coref.md): at least the F1 of the default settings, in half the time.
+# Chosen on training names (docs/development/coref.md): at least the F1 of the default settings, in half the time.
 GRINCH_SETTINGS: dict[str, Any] = {
     "n_neighbors": 10,
     # Without polishing, which merges all summaries of a tree again: slow here.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.metrics import Scores, bcubed, pairwise_scores
-from grinch.resolve.authors.block_clustering import CloseCall, close_calls, pair_counts
+from grinch.resolve.authors.block_clustering import CloseCall, close_calls
 from grinch.resolve.authors.names import folded, parsed
 from grinch.resolve.authors.record import Record, block_key
 from grinch.tree import Tree
@@ -46,29 +46,18 @@ def evaluate(blocks: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> Evalu
     >>> round(found.pairwise.f1, 3), round(found.pairwise_macro.f1, 3), found.n_records
     (0.667, 0.75, 5)
     """
-    known = [
-        [(author, cluster) for author, cluster in zip(*both, strict=True) if author is not None]
-        for both in blocks.values()
-    ]
-    if not any(known):
+    known = [[pair for pair in zip(*both, strict=True) if pair[0] is not None] for both in blocks.values()]
+    sizes = [len(pairs) for pairs in known if pairs]
+    if not sizes:
         raise ValueError("blocks must hold at least one record with its true author; got none")
-    counts = np.zeros(3)
-    pairwise, cubed, sizes = [], [], []
-    for pairs in filter(None, known):
-        true, found = (_codes(side) for side in zip(*pairs, strict=True))
-        counts += pair_counts(true, found)
-        pairwise.append(pairwise_scores(true, found))
-        cubed.append(bcubed(true, found))
-        sizes.append(len(pairs))
-    both, in_true, in_found = counts.tolist()
-    micro = Scores(
-        both / in_found if in_found else 1.0,
-        both / in_true if in_true else 1.0,
-        2 * both / (in_true + in_found) if in_true + in_found else 1.0,
-    )
-    precision, recall = (float(np.average([each[i] for each in cubed], weights=sizes)) for i in (0, 1))
-    cubed_micro = Scores(precision, recall, 2 * precision * recall / (precision + recall))
-    return Evaluation(micro, _mean(pairwise), cubed_micro, _mean(cubed), sum(sizes), len(sizes))
+    # An author of two blocks counts as two.
+    true, found = (_codes([(i, pair[side]) for i, pairs in enumerate(known) for pair in pairs]) for side in (0, 1))
+    cuts = np.cumsum(sizes)[:-1]
+
+    def scored(measure: Callable[[Any, Any], Scores]) -> tuple[Scores, Scores]:
+        return measure(true, found), _mean(list(map(measure, np.split(true, cuts), np.split(found, cuts))))
+
+    return Evaluation(*scored(pairwise_scores), *scored(bcubed), sum(sizes), len(sizes))
 
 
 def evaluate_authors(blocks: Blocks, authors: Mapping[str, Any]) -> Evaluation:
@@ -183,10 +172,7 @@ def _words(record: Record) -> Iterable[str]:
 
 
 def _common(
-    a: Sequence[Record],
-    b: Sequence[Record],
-    values: Callable[[Record], Iterable[str]],
-    key: Callable[[str], str],
+    a: Sequence[Record], b: Sequence[Record], values: Callable[[Record], Iterable[str]], key: Callable[[str], str]
 ) -> str:
     """Return the values that both have, the most frequent first, each in its longest spelling."""
     counts: list[Counter[str]] = []
@@ -240,12 +226,7 @@ class Doubt(NamedTuple):
 
 
 def doubts(
-    records: Sequence[Record],
-    labels: npt.NDArray[np.integer],
-    tree: Tree,
-    linkage: Scorer,
-    threshold: float,
-    most: int,
+    records: Sequence[Record], labels: npt.NDArray[np.integer], tree: Tree, linkage: Scorer, threshold: float, most: int
 ) -> list[dict[str, Any]]:
     """Return the merges inside authors, and those not made between authors, whose scores are nearest to the threshold.
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sklearn.utils import murmurhash3_32
 
 from grinch.errors import missing_extra
 from grinch.resolve.authors import kernels
-from grinch.resolve.authors.kernels import FIELDS
+from grinch.resolve.authors.kernels import FIELDS, Other, Summary, Vocabulary
 from grinch.resolve.authors.names import Name, compatible, folded, parsed
 from grinch.resolve.authors.record import Record, block_key
 
@@ -154,42 +154,19 @@ Matrix = npt.NDArray[np.float64]
 N_DIRECTIONS = 64
 
 MEASURES = ("known", "shared", "overlap", "cosine", "rarest", "rate")
-OTHERS = (
-    "topic_known",
-    "topic_cosine",
-    "given_known",
-    "given_conflict",
-    "given_equal",
-    "given_similarity",
-    "given_rarest",
-    "year_known",
-    "year_gap",
-    "year_distance",
-    "year_span",
-    "orcid_equal",
-    "orcid_different",
-    "smaller",
-    "larger",
-)
 # For each field (coauthors by initial and last name, by full name, words of the title …): whether both groups have it;
 # how many tokens they share (log); the share of these in the summed rarity of the group with less of it; the cosine of
-# the weighted bags of tokens; the rarity of the rarest shared token; the mean rarity shared by a pair of records. Then
-# topics, given names, years, ORCIDs and sizes (log).
-FEATURES: tuple[str, ...] = (*(f"{field}_{measure}" for field in FIELDS for measure in MEASURES), *OTHERS)
+# the weighted bags of tokens; the rarity of the rarest shared token; the mean rarity shared by a pair of records.
+FEATURES: tuple[str, ...] = (
+    *(f"{field}_{measure}" for field in FIELDS for measure in MEASURES),
+    *(other.name.lower() for other in Other),
+)
 # Larger values of these never speak against a merge (1), or never for it (-1).
 DIRECTIONS: dict[str, int] = {
     **{f"{field}_{measure}": 1 for field in FIELDS for measure in ("overlap", "cosine", "rarest", "rate")},
     **dict.fromkeys(("topic_cosine", "given_equal", "orcid_equal"), 1),
     **dict.fromkeys(("given_conflict", "orcid_different", "year_gap"), -1),
 }
-
-
-class Summary(NamedTuple):
-    """What is kept of a group: its tokens, the count of each, and numbers laid out as in :mod:`.kernels`."""
-
-    tokens: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.float32]
-    numbers: npt.NDArray[np.float64]
 
 
 class RecordFeatures:
@@ -223,14 +200,16 @@ class RecordFeatures:
     def __init__(self, statistics: Statistics):
         self.statistics = statistics
         self._number: dict[tuple[int, Any], int] = {}
-        self._field_of = np.zeros(64, np.int32)
-        self._rarity_of = np.zeros(64)
-        # By given name: its place, and how it relates to the others.
-        self._place_of = np.zeros(64, np.int32)
+        self._known: Vocabulary = (
+            np.zeros(64, np.int32),
+            np.zeros(64),
+            np.zeros(64, np.int32),
+            np.zeros(64, np.float32),
+        )
         self._given: list[Name] = []
-        self._relation = np.zeros((8, 8, 4))
-        self._scratch = np.zeros(64, np.float32)
         self._one_end = np.zeros(1, np.int64)
+        # By place of a given name, how it relates to the others.
+        self._relation = np.zeros((8, 8, 4))
 
     def leaf(self, record: Record) -> Summary:
         name, found = parsed(record.name), tokens_of(record)
@@ -238,38 +217,31 @@ class RecordFeatures:
         tokens.add(self._token(kernels.GIVEN, name, None))
         if record.orcid:
             tokens.add(self._token(kernels.ORCID, record.orcid, None))
-        year = np.nan if record.year is None else float(record.year)
-        numbers = np.concatenate([np.zeros(kernels.TOPIC), self.statistics.topic(record)])
         is_dated = record.year is not None
-        numbers[: kernels.TOTALS] = [
-            1.0,
-            float(is_dated),
-            year if is_dated else 0.0,
-            year if is_dated else np.inf,
-            year if is_dated else -np.inf,
-            float(bool(record.orcid)),
-        ]
-        sorted_tokens = np.array(sorted(tokens), np.int32)
-        counts = np.ones(len(tokens), np.float32)
-        kernels.weigh(sorted_tokens, counts, self._field_of, self._rarity_of, numbers)
-        return Summary(sorted_tokens, counts, numbers)
+        year = float(record.year or 0)
+        years = (year, year, year) if is_dated else (0.0, np.inf, -np.inf)
+        totals = [1.0, float(is_dated), *years, float(bool(record.orcid)), *[0.0] * (kernels.TOPIC - kernels.TOTALS)]
+        numbers = np.concatenate([totals, self.statistics.topic(record)])
+        made = np.array(sorted(tokens), np.int32), np.ones(len(tokens), np.float32), numbers
+        kernels.weigh(made, self._known)
+        return made
 
     def merge(self, a: Summary, b: Summary) -> Summary:
-        return Summary(*kernels.merged(*a, *b, self._field_of, self._rarity_of))
+        return kernels.merged(a, b, self._known)
 
     def features(self, a: Summary, others: Sequence[Summary]) -> Matrix:
         """Return one row for each of the others, in the order of :data:`FEATURES`."""
         rows = np.empty((len(others), kernels.N_FEATURES))
-        if len(others) == 1:
-            (b,) = others
-            self._one_end[0] = len(b.tokens)
-            self._fill(a, b.tokens, b.counts, self._one_end, b.numbers.reshape(1, -1), rows)
+        if len(others) == 1:  # most are: nothing to put end to end
+            ((tokens, counts, numbers),) = others
+            self._one_end[0] = len(tokens)
+            many = tokens, counts, self._one_end, numbers.reshape(1, -1)
+            kernels.features_of_one(a, many, self._known, self._relation, rows)
         elif len(others):
-            ends = np.cumsum([len(b.tokens) for b in others])
-            tokens = np.concatenate([b.tokens for b in others])
-            counts = np.concatenate([b.counts for b in others])
-            numbers = np.concatenate([b.numbers for b in others]).reshape(len(others), -1)
-            self._fill(a, tokens, counts, ends, numbers, rows)
+            ends = np.cumsum([len(tokens) for tokens, _, _ in others])
+            tokens, counts, numbers = (np.concatenate(parts) for parts in zip(*others, strict=True))
+            many = tokens, counts, ends, numbers.reshape(len(others), -1)
+            kernels.features_of_one(a, many, self._known, self._relation, rows)
         return rows
 
     def vectors(self, records: Sequence[Record]) -> npt.NDArray[np.float32]:
@@ -283,38 +255,20 @@ class RecordFeatures:
         topics = [self.statistics.topic(record) for record in records]
         return np.hstack([rows, np.array(topics, np.float32).reshape(len(records), -1)])
 
-    def _fill(self, a: Summary, tokens: Any, counts: Any, ends: Any, numbers: Any, rows: Matrix) -> None:
-        kernels.features_of_one(
-            a.tokens,
-            a.counts,
-            a.numbers,
-            tokens,
-            counts,
-            ends,
-            numbers,
-            self._scratch,
-            self._field_of,
-            self._rarity_of,
-            self._relation,
-            self._place_of,
-            rows,
-        )
-
     def _token(self, field: int, value: Any, name: str | None) -> int:
         number = self._number.get((field, value))
         if number is None:
             number = self._number[field, value] = len(self._number)
-            if number == len(self._field_of):
-                self._field_of, self._rarity_of, self._place_of, self._scratch = (
-                    np.concatenate([each, np.zeros_like(each)])
-                    for each in (self._field_of, self._rarity_of, self._place_of, self._scratch)
-                )
-            self._field_of[number] = field
+            if number == len(self._known[0]):
+                a, b, c, d = (np.concatenate([each, np.zeros_like(each)]) for each in self._known)
+                self._known = a, b, c, d
+            field_of, rarity_of, place_of, _ = self._known
+            field_of[number] = field
             if name is not None:
-                self._rarity_of[number] = self.statistics.rarity(name, value)
+                rarity_of[number] = self.statistics.rarity(name, value)
             elif field == kernels.GIVEN:
-                self._rarity_of[number] = self.statistics.rarity("given", " ".join(value.first))
-                self._place_of[number] = self._add_given(value)
+                rarity_of[number] = self.statistics.rarity("given", " ".join(value.first))
+                place_of[number] = self._add_given(value)
         return number
 
     def _add_given(self, name: Name) -> int:

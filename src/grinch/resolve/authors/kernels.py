@@ -6,6 +6,7 @@ A group is a sorted array of token numbers with the count of each, and a row of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,34 +36,47 @@ TOPIC = SQUARES + N_FIELDS
 # Features of each field.
 KNOWN, SHARED, OVERLAP, COSINE, RAREST, RATE = range(6)
 N_MEASURES = 6
-# Features after those of the fields.
-OTHERS = N_FIELDS * N_MEASURES
-(
-    TOPIC_KNOWN,
-    TOPIC_COSINE,
-    GIVEN_KNOWN,
-    GIVEN_CONFLICT,
-    GIVEN_EQUAL,
-    GIVEN_SIMILARITY,
-    GIVEN_RAREST,
-    YEAR_KNOWN,
-    YEAR_GAP,
-    YEAR_DISTANCE,
-    YEAR_SPAN,
-    ORCID_EQUAL,
-    ORCID_DIFFERENT,
-    SMALLER,
-    LARGER,
-) = range(OTHERS, OTHERS + 15)
-N_FEATURES = OTHERS + 15
+
+
+class Other(IntEnum):
+    """The features after those of the fields: topics, given names, years, ORCIDs, and sizes (log)."""
+
+    TOPIC_KNOWN = N_FIELDS * N_MEASURES
+    TOPIC_COSINE = auto()
+    GIVEN_KNOWN = auto()
+    GIVEN_CONFLICT = auto()
+    GIVEN_EQUAL = auto()
+    GIVEN_SIMILARITY = auto()
+    GIVEN_RAREST = auto()
+    YEAR_KNOWN = auto()
+    YEAR_GAP = auto()
+    YEAR_DISTANCE = auto()
+    YEAR_SPAN = auto()
+    ORCID_EQUAL = auto()
+    ORCID_DIFFERENT = auto()
+    SMALLER = auto()
+    LARGER = auto()
+
+
+N_FEATURES = N_FIELDS * N_MEASURES + len(Other)
 
 # How two given names relate.
 CONFLICTING, BOTH_FULL, SAME, ALIKE = range(4)
 
 
+# What is kept of a group: its tokens, the count of each, and numbers laid out by the constants above. Plain tuples are
+# what numba takes from Python at once.
+Summary = tuple[Tokens, Counts, Numbers]
+# Several groups: tokens and counts end to end, where those of each group end, and a row of numbers for each.
+Many = tuple[Tokens, Counts, Ends, Numbers]
+# By token: its field, its rarity, the place of a given name in a table of how names relate, and zeros to count in.
+Vocabulary = tuple[Tokens, Numbers, Tokens, Counts]
+
+
 @compiled
-def weigh(tokens: Tokens, counts: Counts, field_of: Tokens, rarity_of: Numbers, numbers: Numbers) -> None:
+def weigh(a: Summary, known: Vocabulary) -> None:
     """Fill in the totals and the squared lengths of all fields of a group."""
+    (tokens, counts, numbers), (field_of, rarity_of, _, _) = a, known
     numbers[TOTALS:TOPIC] = 0.0
     for k in range(len(tokens)):
         field = field_of[tokens[k]]
@@ -73,28 +87,21 @@ def weigh(tokens: Tokens, counts: Counts, field_of: Tokens, rarity_of: Numbers, 
 
 
 @compiled
-def merged(
-    tokens: Tokens,
-    counts: Counts,
-    numbers: Numbers,
-    more_tokens: Tokens,
-    more_counts: Counts,
-    more_numbers: Numbers,
-    field_of: Tokens,
-    rarity_of: Numbers,
-) -> tuple[Tokens, Counts, Numbers]:
+def merged(a: Summary, b: Summary, known: Vocabulary) -> Summary:
     """Return the union of two groups. Numbers are added, then corrected for the tokens that both groups have."""
+    (tokens, counts, numbers), (more_tokens, more_counts, more_numbers) = a, b
+    field_of, rarity_of, _, _ = known
     n, m = len(tokens), len(more_tokens)
     union, total = np.empty(n + m, np.int32), np.empty(n + m, np.float32)
     both = numbers + more_numbers
     both[YEAR_MIN] = min(numbers[YEAR_MIN], more_numbers[YEAR_MIN])
     both[YEAR_MAX] = max(numbers[YEAR_MAX], more_numbers[YEAR_MAX])
     i = j = k = 0
-    while i < n and j < m:
-        if tokens[i] < more_tokens[j]:
+    while i < n or j < m:
+        if j == m or (i < n and tokens[i] < more_tokens[j]):
             union[k], total[k] = tokens[i], counts[i]
             i += 1
-        elif more_tokens[j] < tokens[i]:
+        elif i == n or more_tokens[j] < tokens[i]:
             union[k], total[k] = more_tokens[j], more_counts[j]
             j += 1
         else:
@@ -107,32 +114,14 @@ def merged(
             i += 1
             j += 1
         k += 1
-    while i < n:
-        union[k], total[k] = tokens[i], counts[i]
-        i += 1
-        k += 1
-    while j < m:
-        union[k], total[k] = more_tokens[j], more_counts[j]
-        j += 1
-        k += 1
     return union[:k], total[:k], both
 
 
 @compiled
-def fill(
-    row: Numbers,
-    a_tokens: Tokens,
-    a_numbers: Numbers,
-    b_tokens: Tokens,
-    b_counts: Counts,
-    b_numbers: Numbers,
-    count_in_a: Counts,
-    field_of: Tokens,
-    rarity_of: Numbers,
-    relation: Numbers,
-    place_of: Tokens,
-) -> None:
+def fill(row: Numbers, a: Summary, b: Summary, known: Vocabulary, relation: Numbers) -> None:
     """Compute a row of features; ``count_in_a`` has the counts of a's tokens, by token."""
+    (a_tokens, _, a_numbers), (b_tokens, b_counts, b_numbers) = a, b
+    field_of, rarity_of, place_of, count_in_a = known
     row[:] = 0.0
     pairs = a_numbers[SIZE] * b_numbers[SIZE]
     for k in range(len(b_tokens)):
@@ -143,15 +132,15 @@ def fill(
                 if field_of[a_tokens[i]] == GIVEN:
                     share = count_in_a[a_tokens[i]] * b_counts[k] / pairs
                     related = relation[place_of[a_tokens[i]], place_of[token]]
-                    row[GIVEN_CONFLICT] += share * related[CONFLICTING]
-                    row[GIVEN_KNOWN] += share * related[BOTH_FULL]
-                    row[GIVEN_SIMILARITY] += share * related[ALIKE]
-                    row[GIVEN_EQUAL] += share * related[SAME]
+                    row[Other.GIVEN_CONFLICT] += share * related[CONFLICTING]
+                    row[Other.GIVEN_KNOWN] += share * related[BOTH_FULL]
+                    row[Other.GIVEN_SIMILARITY] += share * related[ALIKE]
+                    row[Other.GIVEN_EQUAL] += share * related[SAME]
                     if related[SAME] > 0:
-                        row[GIVEN_RAREST] = max(row[GIVEN_RAREST], rarity_of[token])
+                        row[Other.GIVEN_RAREST] = max(row[Other.GIVEN_RAREST], rarity_of[token])
         elif count_in_a[token] > 0:
             if field == ORCID:
-                row[ORCID_EQUAL] = 1.0
+                row[Other.ORCID_EQUAL] = 1.0
                 continue
             at, weight = field * N_MEASURES, rarity_of[token]
             row[at + SHARED] += 1.0
@@ -169,62 +158,39 @@ def fill(
             row[at + RATE] /= pairs
             row[at + COSINE] /= np.sqrt(a_numbers[SQUARES + field] * b_numbers[SQUARES + field])
     if a_numbers[ORCIDS] > 0 and b_numbers[ORCIDS] > 0:
-        row[ORCID_DIFFERENT] = 1.0 - row[ORCID_EQUAL]
-    if row[GIVEN_KNOWN] > 0:
-        row[GIVEN_EQUAL] /= row[GIVEN_KNOWN]
-        row[GIVEN_SIMILARITY] /= row[GIVEN_KNOWN]
+        row[Other.ORCID_DIFFERENT] = 1.0 - row[Other.ORCID_EQUAL]
+    if row[Other.GIVEN_KNOWN] > 0:
+        row[Other.GIVEN_EQUAL] /= row[Other.GIVEN_KNOWN]
+        row[Other.GIVEN_SIMILARITY] /= row[Other.GIVEN_KNOWN]
     if a_numbers[YEARS] > 0 and b_numbers[YEARS] > 0:
-        row[YEAR_KNOWN] = 1.0
-        row[YEAR_GAP] = max(0.0, a_numbers[YEAR_MIN] - b_numbers[YEAR_MAX], b_numbers[YEAR_MIN] - a_numbers[YEAR_MAX])
-        row[YEAR_DISTANCE] = abs(a_numbers[YEAR_SUM] / a_numbers[YEARS] - b_numbers[YEAR_SUM] / b_numbers[YEARS])
-        row[YEAR_SPAN] = max(a_numbers[YEAR_MAX], b_numbers[YEAR_MAX]) - min(a_numbers[YEAR_MIN], b_numbers[YEAR_MIN])
+        gaps = a_numbers[YEAR_MIN] - b_numbers[YEAR_MAX], b_numbers[YEAR_MIN] - a_numbers[YEAR_MAX]
+        last, first = max(a_numbers[YEAR_MAX], b_numbers[YEAR_MAX]), min(a_numbers[YEAR_MIN], b_numbers[YEAR_MIN])
+        row[Other.YEAR_KNOWN] = 1.0
+        row[Other.YEAR_GAP] = max(0.0, gaps[0], gaps[1])
+        row[Other.YEAR_DISTANCE] = abs(a_numbers[YEAR_SUM] / a_numbers[YEARS] - b_numbers[YEAR_SUM] / b_numbers[YEARS])
+        row[Other.YEAR_SPAN] = last - first
     dot = a_square = b_square = 0.0
     for i in range(TOPIC, len(a_numbers)):
         dot += a_numbers[i] * b_numbers[i]
         a_square += a_numbers[i] * a_numbers[i]
         b_square += b_numbers[i] * b_numbers[i]
     if a_square > 0 and b_square > 0:
-        row[TOPIC_KNOWN] = 1.0
-        row[TOPIC_COSINE] = dot / np.sqrt(a_square * b_square)
-    row[SMALLER] = np.log(min(a_numbers[SIZE], b_numbers[SIZE]))
-    row[LARGER] = np.log(max(a_numbers[SIZE], b_numbers[SIZE]))
+        row[Other.TOPIC_KNOWN] = 1.0
+        row[Other.TOPIC_COSINE] = dot / np.sqrt(a_square * b_square)
+    row[Other.SMALLER] = np.log(min(a_numbers[SIZE], b_numbers[SIZE]))
+    row[Other.LARGER] = np.log(max(a_numbers[SIZE], b_numbers[SIZE]))
 
 
 @compiled
-def features_of_one(
-    a_tokens: Tokens,
-    a_counts: Counts,
-    a_numbers: Numbers,
-    tokens: Tokens,
-    counts: Counts,
-    ends: Ends,
-    numbers: Numbers,
-    count_in_a: Counts,
-    field_of: Tokens,
-    rarity_of: Numbers,
-    relation: Numbers,
-    place_of: Tokens,
-    rows: Numbers,
-) -> None:
-    """Compute the features of one group with many, whose tokens lie end to end; leave ``count_in_a`` zero."""
+def features_of_one(a: Summary, many: Many, known: Vocabulary, relation: Numbers, rows: Numbers) -> None:
+    """Compute the features of one group with many; leave what counts in it zero."""
+    (a_tokens, a_counts, _), (tokens, counts, ends, numbers), count_in_a = a, many, known[3]
     for i in range(len(a_tokens)):
         count_in_a[a_tokens[i]] = a_counts[i]
     start = 0
     for i in range(len(ends)):
         stop = ends[i]
-        fill(
-            rows[i],
-            a_tokens,
-            a_numbers,
-            tokens[start:stop],
-            counts[start:stop],
-            numbers[i],
-            count_in_a,
-            field_of,
-            rarity_of,
-            relation,
-            place_of,
-        )
+        fill(rows[i], a, (tokens[start:stop], counts[start:stop], numbers[i]), known, relation)
         start = stop
     for i in range(len(a_tokens)):
         count_in_a[a_tokens[i]] = 0.0

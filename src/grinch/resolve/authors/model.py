@@ -58,17 +58,17 @@ def _read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor
 def _check_header(about: dict[str, Any]) -> None:
     kind, features, calibration = about.get("kind"), about.get("features"), about.get("calibration")
     threshold, report, n_records = about.get("threshold"), about.get("report"), about.get("n_records", 0)
-    kinds = ", ".join(map(repr, PREDICTORS))
-    _need(isinstance(kind, str) and kind in PREDICTORS, f"kind must be one of {kinds}; it is {kind!r:.60}")
     is_list = isinstance(features, list) and features and all(isinstance(each, str) for each in features)
-    _need(bool(is_list), "features must be a list of names")
-    is_share = _is_finite(threshold) and 0 <= about["threshold"] <= 1
-    _need(is_share, f"threshold must be a number from 0 to 1; it is {threshold!r:.60}")
     is_pair = isinstance(calibration, list) and len(calibration) == 2 and all(map(_is_finite, calibration))
-    _need(is_pair, f"calibration must be two finite numbers; it is {calibration!r:.60}")
-    _need(isinstance(report, dict), f"report must be an object; it is {report!r:.60}")
-    is_count = type(n_records) is int and 0 <= n_records < 2**63
-    _need(is_count, f"n_records must be a whole number of at least 0; it is {n_records!r:.60}")
+    for name, value, is_so, wanted in (
+        ("kind", kind, isinstance(kind, str) and kind in PREDICTORS, f"one of {', '.join(map(repr, PREDICTORS))}"),
+        ("features", features, is_list, "a list of names"),
+        ("threshold", threshold, _is_finite(threshold) and 0 <= about["threshold"] <= 1, "a number from 0 to 1"),
+        ("calibration", calibration, is_pair, "two finite numbers"),
+        ("report", report, isinstance(report, dict), "an object"),
+        ("n_records", n_records, type(n_records) is int and 0 <= n_records < 2**63, "a whole number of at least 0"),
+    ):
+        _need(bool(is_so), f"{name} must be {wanted}; it is {value!r:.60}")
 
 
 def _is_finite(value: object) -> bool:

@@ -49,13 +49,13 @@ class Logistic:
         self.n_features = len(self.weights)
 
     @classmethod
-    def fitted(cls, rows: Matrix, targets: Matrix, weights: Matrix, directions: npt.NDArray[np.int8]) -> Logistic:
+    def fitted(cls, rows: Matrix, targets: Matrix, directions: npt.NDArray[np.int8]) -> Logistic:
         """Fit on standardised features. ``directions`` are not used: the fit finds them."""
         from sklearn.linear_model import LogisticRegression
 
         means, scales = rows.mean(axis=0), rows.std(axis=0)
         scales[scales < 1e-9] = 1.0
-        both, labels, importance = both_ways((rows - means) / scales, targets, weights)
+        both, labels, importance = both_ways((rows - means) / scales, targets)
         found = LogisticRegression(C=0.1, max_iter=300).fit(both, labels, importance)
         line = found.coef_[0] / scales
         return cls(line, found.intercept_ - means @ line)
@@ -119,11 +119,11 @@ class Trees:
             raise ValueError(f"base must be one number; got {len(base)}")
 
     @classmethod
-    def fitted(cls, rows: Matrix, targets: Matrix, weights: Matrix, directions: npt.NDArray[np.int8]) -> Trees:
-        """Fit by scikit-learn's gradient boosting, and written out as arrays."""
+    def fitted(cls, rows: Matrix, targets: Matrix, directions: npt.NDArray[np.int8]) -> Trees:
+        """Fit scikit-learn's gradient boosting, and return its trees as arrays."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        both, labels, importance = both_ways(rows, targets, weights)
+        both, labels, importance = both_ways(rows, targets)
         booster = HistGradientBoostingClassifier(
             learning_rate=0.08,
             max_iter=100,
@@ -202,11 +202,11 @@ def logistic(margins: Matrix) -> Matrix:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * margins))
 
 
-def both_ways(rows: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix, npt.NDArray[np.int64], Matrix]:
+def both_ways(rows: Matrix, targets: Matrix) -> tuple[Matrix, npt.NDArray[np.int64], Matrix]:
     """Return rows as positives and as negatives, weighted as in cross-entropy by their targets from 0 to 1."""
     yes, no = np.flatnonzero(targets > 0), np.flatnonzero(targets < 1)
     labels = np.repeat([1, 0], [len(yes), len(no)])
-    importance = np.concatenate([weights[yes] * targets[yes], weights[no] * (1 - targets[no])])
+    importance = np.concatenate([targets[yes], 1 - targets[no]])
     return np.concatenate([rows[yes], rows[no]]), labels, importance
 
 

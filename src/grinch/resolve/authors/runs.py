@@ -111,12 +111,7 @@ def run_blocks(
     )
 
 
-class _Checkpoint(NamedTuple):
-    path: Path
-    stamp: str
-
-
-def _checkpoints(folder: Path, blocks: Mapping[str, Sequence[T]], stamp: str) -> dict[str, _Checkpoint]:
+def _checkpoints(folder: Path, blocks: Mapping[str, Sequence[T]], stamp: str) -> dict[str, tuple[Path, str]]:
     """Return the file of each block, and the stamp of its records and of all else that its result depends on."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +119,7 @@ def _checkpoints(folder: Path, blocks: Mapping[str, Sequence[T]], stamp: str) ->
         raise ValueError(f"checkpoint must be a folder that can be made; got {str(folder)!r}: {error}") from None
     readable = {name: re.sub(r"[^\w-]+", "-", name)[:40] for name in blocks}
     return {
-        name: _Checkpoint(folder / f"{readable[name]}-{digest(name)[:8]}.json", digest(f"{stamp}\n{list(block)!r}"))
+        name: (folder / f"{readable[name]}-{digest(name)[:8]}.json", digest(f"{stamp}\n{list(block)!r}"))
         for name, block in blocks.items()
     }
 
@@ -132,7 +127,7 @@ def _checkpoints(folder: Path, blocks: Mapping[str, Sequence[T]], stamp: str) ->
 def _outcomes(
     function: Callable[[Sequence[T]], R],
     blocks: Mapping[str, Sequence[T]],
-    kept: Mapping[str, _Checkpoint],
+    kept: Mapping[str, tuple[Path, str]],
     jobs: int,
     engine: str,
     address: str | None,
@@ -164,13 +159,9 @@ def _on_dask(
 ) -> running.Outcomes:
     with running.connected("engine='dask'", address, "address", n_workers) as client:
         # As a task, not scattered: scattered data is lost with its worker, and a task runs again elsewhere.
-        shared = client.submit(_itself, function, pure=False)
+        shared = client.submit(lambda it: it, function, pure=False)
         tasks = {name: (shared, block) for name, (_, block) in tasks.items()}
         yield from running.run_on_client(client, attempt, tasks, "block")
-
-
-def _itself(function: T) -> T:
-    return function
 
 
 # Authors --------------------------------------------------------------------------------------------------------------
@@ -246,7 +237,8 @@ def resolve(
     for name, result in outcomes.results.items():
         ids = [_author(name, cluster) for cluster in result["clusters"]]
         authors |= {record.id: author for record, author in zip(blocks[name], ids, strict=True)}
-        doubts += [{"block": name, **_with_authors(doubt, name)} for doubt in result["doubts"]]
+        for doubt in result["doubts"]:
+            doubts.append({"block": name, **doubt, **{side: _author(name, doubt[side]) for side in SIDES}})
     if previous:
         stable = stable_ids(authors, previous)
         authors = {record: stable[author] for record, author in authors.items()}
@@ -257,10 +249,6 @@ def resolve(
 
 def _author(block: str, cluster: int) -> str:
     return f"{block}-{cluster + 1}"
-
-
-def _with_authors(doubt: dict[str, Any], block: str) -> dict[str, Any]:
-    return {**doubt, **{side: _author(block, doubt[side]) for side in SIDES}}
 
 
 def _resolve_block(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ looks at, and a model has to know the groups it will be asked about.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +119,8 @@ def _random_merges(authors: npt.NDArray[np.int64], rng: np.random.Generator) -> 
 
 
 Progress = Callable[[str], None]
+# What models made of names they had not seen: trees with the true authors, and of merges the margins and precision.
+_HeldOut = tuple[list[tuple[Tree, npt.NDArray[np.int64]]], Matrix, Matrix]
 
 # A round learns from at most this many blocks, and from a sample of this size of each block that is larger.
 MOST_RECORDS, MOST_BLOCKS = 300, 40
@@ -206,56 +208,52 @@ def train_blocks(
         return trainer.cross_fit(blocks, random_state)
 
 
+@dataclass(frozen=True)
 class _Trainer:
-    def __init__(
-        self,
-        kind: str,
-        rounds: int,
-        directions: Mapping[str, int],
-        statistics: Statistics | None,
-        progress: Progress,
-    ):
-        self.kind, self.rounds, self.directions = kind, rounds, directions
-        self.statistics, self.progress = statistics, progress
+    kind: str
+    rounds: int
+    directions: Mapping[str, int]
+    statistics: Statistics | None
+    progress: Progress
 
     def cross_fit(self, blocks: Mapping[str, Block], random_state: int) -> Model:
         """Return a model of all blocks; its threshold and calibration come from models that had not seen the names."""
         rng = np.random.default_rng(random_state)
         names = list(rng.permutation(sorted(blocks)))
-        held_out = self._hold_out(blocks, names, rng)
+        trees, margins, precision = self._hold_out(blocks, names, rng)
         self.progress(f"all {len(names)} names")
         model, rounds = self._fit_rounds([blocks[name] for name in names], rng)
-        slope, intercept = _platt(np.concatenate(held_out.margins), np.concatenate(held_out.precision))
-        best, f1 = best_threshold(held_out.trees)
-        threshold = float(1 / (1 + np.exp(-(slope * _log_odds(best) + intercept))))
+        slope, intercept = _platt(margins, precision)
+        best, f1 = best_threshold(trees)
+        threshold = float(1 / (1 + np.exp(-(slope * np.log(best / (1 - best)) + intercept))))
+        held_out = {"folds": min(N_FOLDS, len(names)), "names": len(trees) // len(PROPOSERS), "f1": f1}
         report = {
             "kind": self.kind,
             "names": len(names),
             "records": sum(len(block.records) for block in blocks.values()),
             "authors": sum(len(set(block.authors.tolist())) for block in blocks.values()),
             "rounds": rounds,
-            "held_out": {"folds": held_out.n_folds, "names": held_out.n_names, "f1": f1},
+            "held_out": held_out,
             "threshold": threshold,
         }
         return Model(model.predictor, model.features, threshold, (slope, intercept), self.statistics, report)
 
     def _hold_out(self, blocks: Mapping[str, Block], names: list[str], rng: np.random.Generator) -> _HeldOut:
-        """Folds of names, each clustered under a model of the others."""
-        n_folds = min(N_FOLDS, len(names))
-        found = _HeldOut(n_folds)
-        for fold in range(n_folds):
+        """Cluster each fold of the names under a model of the others: trees, and margins and precision of merges."""
+        trees: list[tuple[Tree, npt.NDArray[np.int64]]] = []
+        margins, precision = list[Matrix](), list[Matrix]()
+        for fold in range(n_folds := min(N_FOLDS, len(names))):
             out = names[fold::n_folds]
             self.progress(f"fold {fold + 1} of {n_folds}: {len(names) - len(out)} names, {len(out)} held out")
             model, _ = self._fit_rounds([blocks[name] for name in names if name not in out], rng)
             for name in _choose(out, MOST_BLOCKS, rng):
                 block = sample_records(blocks[name], 2 * MOST_RECORDS, rng)
-                found.n_names += 1
                 for method in PROPOSERS:
-                    found.trees.append((tree_of(block, model, method), block.authors))
+                    trees.append((tree_of(block, model, method), block.authors))
                     samples = sample_merges(sample_records(block, MOST_RECORDS, rng), model, rng, method)
-                    found.margins.append(model.predictor.margins(samples.rows))
-                    found.precision.append(samples.precision)
-        return found
+                    margins.append(model.predictor.margins(samples.rows))
+                    precision.append(samples.precision)
+        return trees, np.concatenate(margins), np.concatenate(precision)
 
     def _fit_rounds(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
         """Fit a model, round after round, to all merges proposed so far; return it and the loss of each round."""
@@ -284,20 +282,8 @@ class _Trainer:
                 " are left to learn from when others are held out. Label more records"
             )
         directions = np.array([self.directions.get(name, 0) for name in names], np.int8)
-        weights = np.ones(len(samples.precision))
-        predictor = PREDICTORS[self.kind].fitted(samples.rows, samples.precision, weights, directions)
+        predictor = PREDICTORS[self.kind].fitted(samples.rows, samples.precision, directions)
         return Model(predictor, names, statistics=self.statistics)
-
-
-@dataclass
-class _HeldOut:
-    """What models made of names they had not seen: trees with the true authors, and merges with their precision."""
-
-    n_folds: int
-    n_names: int = 0
-    trees: list[tuple[Tree, npt.NDArray[np.int64]]] = field(default_factory=list)
-    margins: list[Matrix] = field(default_factory=list)
-    precision: list[Matrix] = field(default_factory=list)
 
 
 def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple[float, float]:
@@ -322,18 +308,13 @@ def _choose(items: Sequence[Any], most: int, rng: np.random.Generator) -> list[A
     return [items[i] for i in rng.choice(len(items), most, replace=False)]
 
 
-def _log_odds(p: float) -> float:
-    p = min(max(p, 1e-15), 1 - 1e-15)
-    return float(np.log(p / (1 - p)))
-
-
 def _cross_entropy(scores: Matrix, targets: Matrix) -> float:
     scores = np.clip(scores, 1e-9, 1 - 1e-9)
     return float(-(targets * np.log(scores) + (1 - targets) * np.log(1 - scores)).mean())
 
 
 def _platt(margins: Matrix, precision: Matrix) -> tuple[float, float]:
-    """Slope and intercept that turn margins into log-odds on the held-out names."""
-    found = Logistic.fitted(margins[:, None], precision, np.ones(len(margins)), np.zeros(1, np.int8))
+    """Return the slope and intercept that turn margins into log-odds on the held-out names."""
+    found = Logistic.fitted(margins[:, None], precision, np.zeros(1, np.int8))
     # A negative slope would reverse the order of merges.
     return max(float(found.weights[0]), 0.05), float(found.intercept[0])

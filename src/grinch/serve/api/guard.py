@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import logging
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi.exceptions import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("grinch.serve")
@@ -78,9 +78,9 @@ class Settings:
 class Refused(Exception):
     """A request that is refused, with status and message."""
 
-    def __init__(self, status: int, message: str, *headers: tuple[bytes, bytes]):
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
         super().__init__(message)
-        self.status, self.headers = status, headers
+        self.answer = JSONResponse({"error": message}, status, headers)
 
 
 class Guard:
@@ -111,8 +111,8 @@ class Guard:
             # If there are too many connections, those with an allowed request stay longest.
             scope["state"]["is_allowed"] = scope["path"] not in OPEN_TO_ALL
             await self._answer(scope, receive, answer)
-        except (Refused, _Redirected) as refused:
-            await answer.say(refused)
+        except Refused as refused:
+            await refused.answer(scope, receive, answer)
         except ClientDisconnect:
             # Nobody is left to answer.
             return
@@ -121,7 +121,8 @@ class Guard:
             log.exception("error %s in %s %s", number, scope["method"], scope["path"])
             if answer.has_begun:
                 raise
-            await answer.say(Refused(500, f"something went wrong inside; the log of the server has it as {number}"))
+            message = f"something went wrong inside; the log of the server has it as {number}"
+            await JSONResponse({"error": message}, 500)(scope, receive, answer)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         limited = _Limited(receive, self, self.most(scope))
@@ -135,21 +136,20 @@ class Guard:
         settings, path = self.settings, scope["path"]
         if path not in WITH_POINTS:
             return min(settings.max_body, A_VECTOR if path == "/api/place" else SMALL)
-        kind = _first_of_each(scope["headers"]).get(b"content-type", "").partition(";")[0].strip().lower()
+        kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
         return settings.max_body if kind in ARRAYS else min(settings.max_body, settings.max_json)
 
     # Requests ------------------------------------------------------------------------------------------------
 
     def _check(self, scope: Scope) -> None:
-        headers = _first_of_each(scope["headers"])
-        host = self._check_host(scope)
-        self._check_origin(scope, headers, host)
+        headers = Headers(scope=scope)
+        self._check_origin(scope, headers, self._check_host(headers))
         self._check_token(scope, headers)
         _check_length(headers, self.most(scope))
 
-    def _check_host(self, scope: Scope) -> str:
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
+    def _check_host(self, headers: Headers) -> str:
+        given = headers.getlist("host")
+        host = given[0].lower() if len(given) == 1 else ""
         if host not in self.settings.hosts and _name_of(host) not in self.settings.hosts:
             raise Refused(
                 421,
@@ -157,26 +157,26 @@ class Guard:
             )
         return host
 
-    def _check_origin(self, scope: Scope, headers: dict[bytes, str], host: str) -> None:
-        origin = headers.get(b"origin")
-        if origin is not None and (
-            sum(name == b"origin" for name, _ in scope["headers"]) > 1 or _host_of(origin) != host
-        ):
-            raise Refused(403, f"Origin must be this server itself; got {origin!r:.100}. Pages of others may not ask")
-        site = headers.get(b"sec-fetch-site", "none")
+    def _check_origin(self, scope: Scope, headers: Headers, host: str) -> None:
+        origin = headers.get("origin")
+        if origin is not None and (len(headers.getlist("origin")) > 1 or _host_of(origin) != host):
+            raise Refused(
+                403, f"Origin must be this server itself; got {origin!r:.100}. Pages of other sites are refused"
+            )
+        site = headers.get("sec-fetch-site", "none")
         # A link from elsewhere may lead to the page, or a notebook show it; frame-ancestors says whose.
-        is_opened = scope["path"] == "/" and headers.get(b"sec-fetch-mode") == "navigate"
+        is_opened = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("same-origin", "none") and not (is_opened and scope["method"] == "GET"):
-            raise Refused(403, "Sec-Fetch-Site must be same-origin: pages of other sites may not ask")
+            raise Refused(403, "Sec-Fetch-Site must be same-origin: pages of other sites are refused")
 
-    def _check_token(self, scope: Scope, headers: dict[bytes, str]) -> None:
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
         token = self.settings.token
         if token is None or self._cookie is None or scope["path"] in OPEN_TO_ALL:
             return
-        scheme, _, given = headers.get(b"authorization", "").partition(" ")
+        scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _is_same(given.strip(), token):
             return
-        if any(_is_same(given, self._cookie[1]) for given in _cookies_in(scope["headers"], self._cookie[0])):
+        if any(_is_same(given, self._cookie[1]) for given in _cookies_in(headers, self._cookie[0])):
             return
         if scope["path"] == "/" and scope["method"] == "GET":
             asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
@@ -185,57 +185,49 @@ class Guard:
         raise Refused(
             401,
             "a token is needed: send it as 'Authorization: Bearer TOKEN', or open /?token=TOKEN in a browser once",
-            (b"www-authenticate", b"Bearer"),
+            {"WWW-Authenticate": "Bearer"},
         )
 
     # Answers ---------------------------------------------------------------------------------------------
 
-    def _security_headers(self, nonce: str) -> list[tuple[bytes, bytes]]:
+    def _security_headers(self, nonce: str) -> dict[str, str]:
         policy = (
             f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self';"
             " img-src 'self' data: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
             f" form-action 'none'; frame-ancestors {' '.join(self.settings.frame_ancestors)}"
         )
-        return [
-            (b"content-security-policy", policy.encode()),
-            (b"x-content-type-options", b"nosniff"),
-            (b"referrer-policy", b"no-referrer"),
-            (b"cross-origin-resource-policy", b"same-origin"),
-            (b"cross-origin-opener-policy", b"same-origin"),
-            (b"cache-control", b"no-store"),
-        ]
+        return {
+            "content-security-policy": policy,
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+            "cross-origin-resource-policy": "same-origin",
+            "cross-origin-opener-policy": "same-origin",
+            "cache-control": "no-store",
+        }
 
 
 class _Redirected(Refused):
     """A redirect for a browser that sent the token in the address: without it, and with a cookie."""
 
     def __init__(self, cookie: tuple[str, str], is_secure: bool):
-        name, value = cookie
-        text = f"{name}={value}; Path=/; Max-Age={A_MONTH}; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}"
-        super().__init__(303, "go on without the token", (b"location", b"/"), (b"set-cookie", text.encode()))
+        super().__init__(303, "go on without the token", {"Location": "/"})
+        self.answer.set_cookie(*cookie, max_age=A_MONTH, secure=is_secure, httponly=True, samesite="strict")
 
 
 class _Answer:
     """Forwards an answer with more headers."""
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]):
+    def __init__(self, send: Send, headers: dict[str, str]):
         self._send, self._headers = send, headers
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
-            given = list(message.get("headers", ()))
-            known = {name.lower() for name, _ in given}
-            message = {**message, "headers": given + [pair for pair in self._headers if pair[0] not in known]}
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers.setdefault(name, value)
         await self._send(message)
-
-    async def say(self, refused: Refused) -> None:
-        """Send a short answer of the guard itself."""
-        body = json.dumps({"error": str(refused)}).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await self({"type": "http.response.start", "status": refused.status, "headers": [*headers, *refused.headers]})
-        await self({"type": "http.response.body", "body": body})
 
 
 class _Limited:
@@ -261,21 +253,14 @@ def too_large(most: int) -> str:
     return f"the body must have at most {most:,} bytes here; send it in smaller parts, or points as arrays"
 
 
-def _check_length(headers: dict[bytes, str], most: int) -> None:
-    if headers.get(b"content-encoding", "identity") != "identity":
+def _check_length(headers: Headers, most: int) -> None:
+    if headers.get("content-encoding", "identity") != "identity":
         raise Refused(415, "Content-Encoding is not accepted: send the body as it is")
-    length = headers.get(b"content-length")
+    length = headers.get("content-length")
     if length is not None and not (length.isascii() and length.isdigit()):
         raise Refused(400, f"Content-Length must be a number; got {length!r:.40}")
     if length is not None and int(length) > most:
         raise Refused(413, too_large(most))
-
-
-def _first_of_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    found: dict[bytes, str] = {}
-    for name, value in headers:
-        found.setdefault(name, value.decode("latin-1"))
-    return found
 
 
 def _name_of(host: str) -> str:
@@ -303,8 +288,7 @@ def _cookie_of(token: str) -> tuple[str, str]:
     return f"grinch-{hashlib.sha256(made.encode()).hexdigest()[:8]}", made
 
 
-def _cookies_in(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+def _cookies_in(headers: Headers, name: str) -> list[str]:
     """Return the values of all cookies of a name; any service on this machine can set others."""
-    sent = [value.decode("latin-1") for header, value in headers if header == b"cookie"]
-    pairs = [one.strip().partition("=") for line in sent for one in line.split(";")]
+    pairs = [one.strip().partition("=") for line in headers.getlist("cookie") for one in line.split(";")]
     return [value for key, _, value in pairs if key == name]

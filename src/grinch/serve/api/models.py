@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_INT = 2**31 - 1
@@ -26,6 +27,13 @@ PointIds = Annotated[
 Payload = Annotated[
     list[Any], Field(description="Anything that JSON can hold for each point, or null.", max_length=MAX_ENTRIES)
 ]
+# Parameters in the address of a request.
+Version = Annotated[int | None, Query(ge=0, le=MAX_INT, description="The version that node numbers are of.")]
+Node = Annotated[int, Path(ge=0, le=MAX_INT, description="The number of a node in that version.")]
+Offset = Annotated[int, Query(ge=0, le=MAX_INT)]
+MemberLimit = Annotated[int, Query(ge=1, le=200)]
+Words = Annotated[str, Query(max_length=300)]
+HitLimit = Annotated[int, Query(ge=1, le=100)]
 CutName = Annotated[str, Field(min_length=1, max_length=300, description="The name of a cut.")]
 
 
@@ -100,10 +108,14 @@ class Problem(BaseModel):
     error: str
 
 
-class Changed(BaseModel):
-    """The version after a change; the same as before if there was nothing to do."""
+class Versioned(BaseModel):
+    """An answer, and the version that it is of."""
 
     version: int
+
+
+class Changed(Versioned):
+    """The version after a change; the same as before if there was nothing to do."""
 
 
 class Inserted(Changed):
@@ -112,17 +124,15 @@ class Inserted(Changed):
     ids: list[int | str]
 
 
-class Predicted(BaseModel):
+class Predicted(Versioned):
     """The id of the cluster that each point would join; -1 for none."""
 
-    version: int
     clusters: list[int]
 
 
-class Labels(BaseModel):
+class Labels(Versioned):
     """The cluster of each point, in the order of the ids."""
 
-    version: int
     labels: list[int]
 
 
@@ -135,48 +145,42 @@ class Cluster(BaseModel):
     ids: list[int | str]
 
 
-class Clusters(BaseModel):
+class Clusters(Versioned):
     """The clusters of a cut, in the order of their ids."""
 
-    version: int
     cut: str
     clusters: list[Cluster]
 
 
-class Names(BaseModel):
+class Names(Versioned):
     """The names of clusters, by cluster id."""
 
-    version: int
     cut: str
     names: dict[str, str]
 
 
-class Ids(BaseModel):
+class Ids(Versioned):
     """The ids of points, in the order they came; ``total`` is their number."""
 
-    version: int
     total: int
     ids: list[int | str]
 
 
-class Payloads(BaseModel):
+class Payloads(Versioned):
     """The payload of points."""
 
-    version: int
     payload: list[Any]
 
 
-class Vectors(BaseModel):
+class Vectors(Versioned):
     """The points themselves."""
 
-    version: int
     X: list[list[float]]
 
 
-class ChangeSeen(BaseModel):
+class ChangeSeen(Versioned):
     """A change of a cluster."""
 
-    version: int
     cut: str
     kind: str
     cluster: int
@@ -186,29 +190,47 @@ class ChangeSeen(BaseModel):
     exemplars: list[int | str]
 
 
-class Changes(BaseModel):
+class Changes(Versioned):
     """Changes after a version, up to ``until``; with ``more``, ask again since then."""
 
-    version: int
     until: int
     more: bool
     changes: list[ChangeSeen]
 
 
-class Info(BaseModel):
+class EventSeen(BaseModel):
+    """Something that happened to a cluster, in a sentence."""
+
+    kind: str
+    cluster: int
+    others: list[int]
+    size: int
+    before: int
+    title: str
+    text: str
+
+
+class News(Versioned):
+    """The news since a version: the most important events, and the number of all others by kind."""
+
+    since: int
+    n_new: int
+    events: list[EventSeen]
+    rest: dict[str, int]
+
+
+class Info(Versioned):
     """A description of what is served."""
 
     model_config = ConfigDict(extra="allow")
 
     kind: Literal["store", "model", "tree"]
     points: int
-    version: int
 
 
-class TreeNodes(BaseModel):
+class TreeNodes(Versioned):
     """All nodes of the tree: leaves first, in the order of the ids; -1 for none."""
 
-    version: int
     node: list[int]
     parent: list[int]
     left: list[int]

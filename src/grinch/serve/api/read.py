@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -18,7 +18,7 @@ from grinch import cuts
 from grinch._types import Labels
 from grinch.serve.api import bodies, events, models
 from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, numpy_file
-from grinch.serve.api.models import MAX_INT
+from grinch.serve.api.models import MAX_INT, HitLimit, MemberLimit, Node, Offset, Version, Words
 from grinch.serve.api.predict import Predictions
 from grinch.serve.api.service import Service
 from grinch.serve.backend import View
@@ -29,9 +29,7 @@ BINARY = {"schema": {"type": "string", "format": "binary"}}
 TEXT = {"schema": {"type": "string"}}
 CutName = Annotated[str, Query(min_length=1, max_length=300, description="The name of a tracked cut.")]
 Since = Annotated[int, Query(ge=0, le=MAX_INT, description="Changes after this version.")]
-Version = Annotated[int | None, Query(ge=0, le=MAX_INT, description="The version that node numbers are of.")]
 LastEvent = Annotated[str | None, Header(max_length=20, description="The version of the last event that came.")]
-Node = Annotated[int, Path(ge=0, le=MAX_INT, description="The number of a node in that version.")]
 # Changes that are read at once for a stream.
 CHANGES_PER_READ = 10_000
 # Information about the machine, which others need not know.
@@ -70,9 +68,7 @@ def _add_points(routes: APIRouter, service: Service) -> None:
         return Json({"kind": service.backend.kind, "is_read_only": service.writer is None, **shown})
 
     @routes.get("/ids", **answers(models.Ids, "points"))
-    def ids(
-        offset: Annotated[int, Query(ge=0, le=MAX_INT)] = 0, limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000
-    ) -> Any:
+    def ids(offset: Offset = 0, limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000) -> Any:
         """The ids of the points, in the order they came, in pages."""
         version, names = service.read(lambda view: (view.version, view.ids))
         return Json({"version": version, "total": len(names), "ids": names[offset : offset + limit]})
@@ -188,6 +184,11 @@ def _add_changes(routes: APIRouter, service: Service) -> None:
         """Changes of clusters, in order, by whole versions; of all cuts with ``cut=*``."""
         return Json(service.read(lambda view: _changes(view, since, cut, limit)))
 
+    @routes.get("/changes/digest", **answers(models.News, "changes"))
+    def digest(since: Since = 0, cut: CutName = "default", limit: Annotated[int, Query(ge=0, le=1_000)] = 10) -> Any:
+        """The news since a version, in sentences: what became of clusters, the most important first."""
+        return Json(asdict(service.read(lambda view: view.digest(since, limit, cut))))
+
     @routes.get(
         "/changes/stream",
         tags=["changes"],
@@ -282,18 +283,13 @@ def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
         return Json(viewer.node(node, None, None, version))
 
     @routes.get("/node/{node}/members", **of_viewer)
-    def members(
-        node: Node,
-        offset: Annotated[int, Query(ge=0, le=MAX_INT)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        version: Version = None,
-    ) -> Any:
+    def members(node: Node, offset: Offset = 0, limit: MemberLimit = 50, version: Version = None) -> Any:
         """Some of the points under a node, the most central first."""
         viewer.refresh()
         return Json(viewer.members(node, offset, limit, "central", version))
 
     @routes.get("/search", **of_viewer)
-    def search(q: Annotated[str, Query(max_length=300)], limit: Annotated[int, Query(ge=1, le=100)] = 20) -> Any:
+    def search(q: Words, limit: HitLimit = 20) -> Any:
         """Nodes and points by name, id or text."""
         viewer.refresh()
         return Json(viewer.search(q, limit))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import mimetypes
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Query
 from fastapi.exceptions import HTTPException
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, Responses
-from grinch.serve.api.models import MAX_INT
+from grinch.serve.api.models import MAX_INT, HitLimit, MemberLimit, Node, Offset, Version, Words
 from grinch.serve.views.icicle import MEDIA_TYPE
 from grinch.serve.views.viewer import Viewer
 
-Version = Annotated[int | None, Query(ge=0, le=MAX_INT, description="The version that node numbers are of.")]
-Node = Annotated[int, Path(ge=0, le=MAX_INT, description="The number of a node in that version.")]
 CutName = Annotated[str | None, Query(max_length=300, description="auto, cut:NAME, layer:0, or k:37.")]
 Since = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Points that came after this version are new.")]
 Place = Annotated[float, Query(ge=0, le=1e10, allow_inf_nan=False)]
@@ -90,6 +88,18 @@ def router(viewer: Viewer) -> APIRouter:
     def cut(cut: CutName = None, version: Version = None) -> Any:
         return packed(viewer.cut(cut, version))
 
+    @routes.get("/clusters", responses=PROBLEMS)
+    def clusters(
+        cut: CutName = None,
+        q: Annotated[str, Query(max_length=300)] = "",
+        order: Annotated[str, Query(max_length=20, description="size, new or name; given names come first.")] = "size",
+        offset: Offset = 0,
+        limit: MemberLimit = 100,
+        since: Since = None,
+        version: Version = None,
+    ) -> Any:
+        return Json(viewer.clusters(cut, q, order, offset, limit, since, version))
+
     @routes.get("/node/{node}", responses=PROBLEMS)
     def node(node: Node, cut: CutName = None, since: Since = None, version: Version = None) -> Any:
         return Json(viewer.node(node, cut, since, version))
@@ -97,19 +107,15 @@ def router(viewer: Viewer) -> APIRouter:
     @routes.get("/node/{node}/members", responses=PROBLEMS)
     def members(
         node: Node,
-        offset: Annotated[int, Query(ge=0, le=MAX_INT)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        offset: Offset = 0,
+        limit: MemberLimit = 50,
         order: Annotated[str, Query(max_length=20)] = "central",
         version: Version = None,
     ) -> Any:
         return Json(viewer.members(node, offset, limit, order, version))
 
     @routes.get("/search", responses=PROBLEMS)
-    def search(
-        q: Annotated[str, Query(max_length=300)],
-        limit: Annotated[int, Query(ge=1, le=100)] = 20,
-        version: Version = None,
-    ) -> Any:
+    def search(q: Words, limit: HitLimit = 20, version: Version = None) -> Any:
         return Json(viewer.search(q, limit, version))
 
     @routes.get("/place", responses=PROBLEMS)

@@ -3,7 +3,7 @@
 import { track } from "grinch/busy";
 import { State } from "grinch/state";
 
-const RETRY = 2000, SAID = 6000;
+const RETRY = 2000, SAID = 6000, LONG = 400;
 
 export class App {
   /** @param {any} source The face described in remote.js. */
@@ -12,7 +12,7 @@ export class App {
     this.state = new State({
       about: null, version: -1, n: 0, cut: null, color: "cluster", since: null, day: null,
       view: { x0: 0, x1: 1 }, selection: null, page: null, hover: null,
-      clusters: null, layers: null, tab: "node", isOnline: true, method: null, error: null, freshShare: 1,
+      clusters: null, layers: null, tab: "node", isOnline: true, method: null, error: null, freshShare: 1, hasWords: true, works: [],
     });
     /** @type {((text: string) => void)} */
     this.say = () => {};
@@ -26,12 +26,12 @@ export class App {
 
   /**
    * The answer to a question; undefined if it is no longer of use, because the tree has moved on or nobody answers.
-   * @template T @param {() => Promise<T>} call @param {boolean} [isLong] The page counts as idle meanwhile.
+   * @template T @param {() => Promise<T>} call
    * @returns {Promise<T | undefined>}
    */
-  async ask(call, isLong = false) {
+  async ask(call) {
     try {
-      const found = await (isLong ? call() : track(call()));
+      const found = await track(call());
       this.state.set({ isOnline: true });
       return found;
     } catch (error) {
@@ -40,6 +40,17 @@ export class App {
       else throw error;
       return undefined;
     }
+  }
+
+  /** Say what takes long while it does. @template T @param {string} text @param {Promise<T>} promise @returns {Promise<T>} */
+  during(text, promise) {
+    const timer = setTimeout(() => this.state.set({ works: [...this.values.works, text] }), LONG);
+    const done = () => {
+      clearTimeout(timer);
+      this.state.set({ works: this.values.works.filter((other) => other !== text) });
+    };
+    promise.then(done, done);
+    return promise;
   }
 
   /** Say quietly what went wrong. @param {Error} error */

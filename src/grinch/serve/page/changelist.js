@@ -1,7 +1,7 @@
 // What happened since a version or a day; what is new glows in the tree and on the map.
 
 import { el } from "grinch/dom";
-import { ago, count, counted, moment } from "grinch/format";
+import { count, counted, moment } from "grinch/format";
 
 /** @param {import("grinch/app").App} app @param {any} known {changes, versions} */
 export function changeList(app, { changes, versions }) {
@@ -33,43 +33,21 @@ function summary(app, changes) {
   return changes && el("p", { class: "fresh big", text: changes.new_points ? counted(changes.new_points, "new point") : "No new points" });
 }
 
-function list(app, changes) {
+function list(app, { changes, rest }) {
   if (app.values.since === null) return null;
-  if (!changes.changes.length) return el("p", { class: "meta", text: "No cluster of the followed cut has changed." });
-  const entries = el("div", { class: "change-list" }), kinds = Object.entries(changes.counts);
-  const total = kinds.reduce((sum, [, number]) => sum + number, 0);
-  const show = (kind) => {
-    entries.replaceChildren(...changes.changes.filter((change) => !kind || change.kind === kind).map((change) => entry(app, change)));
-    for (const chip of chips) chip.setAttribute("aria-pressed", String(chip.dataset.kind === kind));
-  };
-  const chips = [["", total], ...kinds].map(([kind, number]) => el("button", {
-    class: "chip", type: "button", "data-kind": kind, onclick: () => show(kind),
-  }, kind || "all", el("b", { text: count(number) })));
-  show("");
-  return el("div", {},
-    changes.truncated && el("p", { class: "meta", text: `The largest ${count(changes.changes.length)} of ${counted(total, "change")}` }),
-    el("div", { class: "chips small", role: "group", "aria-label": "Kinds of change" }, ...chips), entries);
+  const counts = Object.entries(rest).map(([kind, number]) => `${count(number)} ${kind === "renamed" ? "got a name" : kind}`);
+  if (!changes.length && !counts.length) return el("p", { class: "meta", text: "The clusters are the same." });
+  const more = changes.length ? "Other clusters" : "Clusters";
+  return el("div", { class: "change-list" }, ...changes.map((change) => entry(app, change)),
+    counts.length > 0 && el("p", { class: "meta", text: `${more}: ${counts.join(", ")}` }));
 }
 
 function entry(app, change) {
-  const isThere = change.node !== null;
-  const note = [detail(change), change.time ? ago(change.time) : `version ${change.version}`].filter(Boolean).join(" · ");
+  const isThere = change.node !== null, { title, text } = change;
   return el("button", {
     class: "change", type: "button", disabled: !isThere,
-    onclick: () => app.goTo({ node: change.node, start: change.start, size: change.size, title: change.title }),
+    onclick: () => app.goTo({ node: change.node, start: change.start, size: change.size, title }),
     onmouseenter: () => isThere && app.state.set({ hover: { node: change.node, start: change.start, size: change.size } }),
     onmouseleave: () => app.state.set({ hover: null }),
-  }, el("span", { class: `kind ${change.kind}`, text: change.kind }),
-  el("span", { class: "name", text: change.title }), el("span", { class: "note", text: note }));
-}
-
-/** What a change is about, in a few words; grinch.cuts.tracking.changes says what the numbers are. */
-function detail({ kind, count: number, size, others }) {
-  const which = others.length === 1 ? `cluster ${others[0]}` : counted(others.length, "cluster");
-  if (kind === "dissolved") return others.length ? `${counted(number, "point")} to ${which}` : counted(number, "point");
-  if (kind === "split") return `${counted(number, "point")} to ${which}`;
-  if (kind === "merged") return `${counted(number, "point")} from ${which}`;
-  if (kind === "grew") return `+${number}, ${counted(size, "point")} now`;
-  if (kind === "shrank") return `−${number}, ${counted(size, "point")} now`;
-  return counted(size, "point");
+  }, el("span", { class: `kind ${change.kind}`, text: change.kind }), el("span", {}, el("b", { text: title }), text.slice(title.length)));
 }

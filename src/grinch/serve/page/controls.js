@@ -1,11 +1,12 @@
 // The bar over the tree: the cut, the colors and what they mean, and the way from the root.
 
 import { byId, el, later } from "grinch/dom";
-import { compact, counted, date, percent } from "grinch/format";
+import { compact, count, counted, date, percent } from "grinch/format";
 import { isSize } from "grinch/drawing";
 import { css } from "grinch/palette";
 
 const COLORS = { cluster: "by cluster", label: "by label", purity: "by purity", time: "by arrival", fresh: "by what is new" };
+const BY_SIZE = "The most sizeable splits of the tree: high, with many points on both sides";
 const STEPS = 1000, MOST_CRUMBS = 6;
 
 export class Controls {
@@ -16,7 +17,7 @@ export class Controls {
     byId("color").addEventListener("change", () => app.state.set({ color: byId("color").value }));
     app.state.on("about", () => this._about());
     app.state.on("about cut layers clusters", () => this._cuts());
-    app.state.on("version", () => this._layers());
+    app.state.on("version isDrawn", () => this._layers());
     app.state.on("color theme shown about freshShare", () => this._legend());
     app.state.on("shown version view", () => this._crumbs());
     app.state.on("view n", () => this._overview());
@@ -35,60 +36,92 @@ export class Controls {
 
   _slider() {
     const slider = byId("slider"), number = byId("count");
-    const set = later((k) => this.app.state.set({ cut: `k:${k}` }), 50);
+    const set = later((cut) => this.app.state.set({ cut }), 50);
     slider.addEventListener("input", () => {
-      number.value = this._toCount(Number(slider.value));
-      set(number.value);
+      const { cut, clusters } = this._toCut(Number(slider.value));
+      number.value = clusters;
+      set(cut);
     });
-    number.addEventListener("change", () => {
-      const k = Math.min(Math.max(Math.round(Number(number.value)) || 1, 1), this.app.values.about?.max_k ?? 1);
-      number.value = k;
-      this.app.state.set({ cut: `k:${k}` });
-    });
+    number.addEventListener("change", () => this._enter(Math.max(Math.round(Number(number.value)) || 1, 1)));
   }
 
-  /** The slider goes by factors, not by steps. */
-  _toCount(step) {
-    return Math.round(Math.exp((step / STEPS) * Math.log(Math.max(this.app.values.about?.max_k ?? 1, 1))));
+  /** A number of clusters that somebody wants, or the nearest that there is. */
+  _enter(k) {
+    const { about } = this.app.values, known = this._known().find(({ clusters }) => clusters === k);
+    const cut = k <= about.max_k ? `k:${k}` : known?.cut ?? `k:${about.max_k}`;
+    this.app.state.set({ cut });
+    byId("count").value = k <= about.max_k || known ? k : about.max_k;
+    this.noted = cut;
+    if (k <= about.max_k || known) return;
+    const finer = this._known().map(({ clusters }) => clusters).filter((clusters) => clusters > about.max_k);
+    byId("count-note").textContent = `${count(about.max_k)} is the most this tree can be cut into by size${finer.length ? `; other cuts have ${finer.map(count).join(" and ")}` : ""}.`;
+  }
+
+  /** The cuts that are known beside those by size, the coarsest first. */
+  _known() {
+    const { about, layers } = this.app.values, tracked = (about?.cuts ?? []).filter(({ cut }) => !cut.startsWith("layer:"));
+    return [...tracked, ...(Array.isArray(layers) ? layers : [])].sort((a, b) => a.clusters - b.clusters);
+  }
+
+  /** The end of the slider: as many clusters as any cut has. */
+  _most() {
+    return Math.max(this.app.values.about?.max_k ?? 1, ...this._known().map(({ clusters }) => clusters), 2);
+  }
+
+  /** The slider goes by factors, not by steps; beyond the cuts by size it stops at those that are known. */
+  _toCut(step) {
+    const k = Math.round(Math.exp((step / STEPS) * Math.log(this._most()))), { max_k: most } = this.app.values.about ?? { max_k: 1 };
+    if (k <= most) return { cut: `k:${k}`, clusters: k };
+    const all = [{ cut: `k:${most}`, clusters: most }, ...this._known().filter(({ clusters }) => clusters > most)];
+    return all.reduce((a, b) => (Math.abs(Math.log(b.clusters / k)) < Math.abs(Math.log(a.clusters / k)) ? b : a));
   }
 
   _toStep(k) {
-    const most = Math.log(Math.max(this.app.values.about?.max_k ?? 1, 2));
-    return Math.round((STEPS * Math.log(Math.max(k, 1))) / most);
+    return Math.round((STEPS * Math.log(Math.max(k, 1))) / Math.log(this._most()));
   }
 
   async _layers(asked = false) {
-    const { n, version } = this.app.values;
-    if (!n) return;
+    const { n, version, isDrawn, wantedCut } = this.app.values;
+    if (!n || !isDrawn) return;
     if (asked) this.app.state.set({ layers: null });
-    const found = await this.app.source.layers({ asked }).catch(() => null);
+    const found = await this.app.during("finding layers…", this.app.source.layers({ asked: asked || Boolean(wantedCut) })).catch(() => null);
+    if (found?.version !== version || this.app.values.version !== version) return;
     // Of very many points they take a while, and are found when somebody wants them.
-    if (found?.version === version && this.app.values.version === version) this.app.state.set({ layers: found.layers ?? "on request" });
+    this.app.state.set({ layers: found.layers ?? "on request" });
+    const isThere = found.layers?.some(({ cut }) => cut === wantedCut);
+    if (isThere && this.app.values.cut === this.app.values.about.cut) this.app.state.set({ cut: wantedCut });
+    this.app.state.set({ wantedCut: null });
   }
 
   _cuts() {
     const { about, layers, cut, clusters } = this.app.values;
     if (!about) return;
-    const followed = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
-    const named = followed.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`));
-    const found = (Array.isArray(layers) ? layers : []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
-    const waiting = !layers && about.n > 1;
-    const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
-    const wanted = el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a while", text: "Find layers", onclick: () => this._layers(true) });
-    byId("cuts").replaceChildren(...named, ...(layers === "on request" ? [wanted] : waiting || found.length ? [title] : []), ...found);
     const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
-    const isActive = document.activeElement === byId("slider");
-    byId("count").max = about.max_k;
+    const isBySize = cut?.startsWith("k:"), first = about.cut?.startsWith("k:") ? about.cut : `k:${Math.min(about.max_k, 25)}`;
+    const bySize = { cut: isBySize ? cut : first, clusters: Number((isBySize ? cut : first).slice(2)) };
+    const tracked = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
+    const found = Array.isArray(layers) ? [...layers].sort((a, b) => a.clusters - b.clusters) : [];
+    byId("cuts").replaceChildren(...[
+      this._chip(bySize, "by size", BY_SIZE, first),
+      ...tracked.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`)),
+      found.length > 0 && el("span", { class: "meta", text: "Layers" }),
+      ...found.map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`)),
+      layers === "on request" && el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a while", text: "Find layers", onclick: () => this._layers(true) }),
+    ].filter(Boolean));
+    if (this.noted !== cut) byId("count-note").textContent = "";
     if (k === undefined) return;
-    if (!isActive) byId("slider").value = this._toStep(k);
+    if (document.activeElement !== byId("slider")) byId("slider").value = this._toStep(k);
     byId("count").value = k;
-    byId("slider").setAttribute("aria-valuetext", counted(k, "cluster"));
-    byId("count-unit").textContent = k === 1 ? "cluster" : "clusters";
+    byId("count").max = this._most();
+    const kind = isBySize ? " by size" : cut.startsWith("layer:") ? " of a layer" : "";
+    byId("slider").setAttribute("aria-valuetext", `${counted(k, "cluster")}${kind}`);
+    byId("count-unit").textContent = `${k === 1 ? "cluster" : "clusters"}${kind}`;
+    byId("count-unit").title = isBySize ? BY_SIZE : "";
   }
 
-  _chip(known, text, title) {
+  _chip(known, text, title, leadsTo = known.cut) {
     const isShown = known.cut === this.app.values.cut;
-    return el("button", { class: "chip", type: "button", "aria-pressed": String(isShown), title, onclick: () => this.app.state.set({ cut: known.cut }) },
+    return el("button", { class: "chip", type: "button", "aria-pressed": String(isShown), title, onclick: () => this.app.state.set({ cut: leadsTo }) },
       text, el("b", { text: compact(known.clusters) }));
   }
 
@@ -98,7 +131,7 @@ export class Controls {
     const { color, about } = this.app.values;
     if (!about?.n) return byId("legend").replaceChildren();
     const made = {
-      cluster: () => [this._key(this.palette().none, "above the cut"), ...this._someSlots("a cluster each")],
+      cluster: () => [this._key(this.palette().none, "above the cut"), ...this._someColors("clusters, alike if near in the tree")],
       label: () => this._labels(),
       purity: () => [this._ramp("0 %", "100 % of one label")],
       time: () => [this._ramp(...this._ends())],
@@ -111,8 +144,8 @@ export class Controls {
     return el("span", { class: "key" }, el("i", { style: { background: css(color) } }), el("span", { text }));
   }
 
-  _someSlots(text) {
-    const strip = el("span", { class: "strip" }, ...this.palette().slots.map((slot) => el("i", { style: { background: css(slot) } })));
+  _someColors(text) {
+    const strip = el("span", { class: "strip" }, ...Array.from({ length: 12 }, (_, i) => el("i", { style: { background: css(this.palette().color(21 * i + (i % 3))) } })));
     return [el("span", { class: "key" }, strip, text)];
   }
 
@@ -124,7 +157,7 @@ export class Controls {
     }
     const best = [...wide].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([code]) => code);
     const rest = Math.max(wide.size, about.labels?.length ?? 0) - best.length;
-    return [...best.map((code) => this._key(this.palette().slot(code), about.labels?.[code] ?? `label ${code}`)),
+    return [...best.map((code) => this._key(this.palette().label(code), about.labels?.[code] ?? `label ${code}`)),
       ...(rest > 0 ? [el("span", { class: "key rest", text: `and ${counted(rest, "other")}` })] : [])];
   }
 

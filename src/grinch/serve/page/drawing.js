@@ -5,9 +5,11 @@ import { css } from "grinch/palette";
 import { compact } from "grinch/format";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif';
-const LEAST_FOR_TEXT = 34;
-const PADDING = 6;
-export const RIBBON = 9;
+const LEAST_FOR_TEXT = 34, LEAST_ROW_WITH_TEXT = 14;
+const PADDING = 6, MOST_ROW_HEIGHT = 40;
+// A cluster that is narrower than this shows nothing of its inside, but its name, written downwards.
+export const LEAST_OPEN = 90;
+const LEAST_FOR_NAME = 12;
 
 /**
  * @typedef {object} Scene What is drawn, and where.
@@ -28,30 +30,30 @@ function sides({ x0, scale, width }, start, size) {
 
 /** @param {Scene} scene */
 export function drawBlocks(scene) {
-  const { ctx, picture, palette, rowHeight, height, rowOf } = scene;
+  const { ctx, picture, rowHeight, height, rowOf } = scene;
   let drawn = 0;
   for (const { fill, blocks } of picture.groups) {
     ctx.fillStyle = fill;
-    ctx.globalAlpha = palette.isDark ? 0.16 : 0.13;
     for (const i of blocks) {
-      // What ends in a cluster drips down, so that its color is seen over all of its points.
-      if (!picture.isEnd[i] || !(picture.flags[i] & WITHIN)) continue;
-      const at = sides(scene, picture.start[i], picture.size[i]), y = (rowOf(i) + 1) * rowHeight;
-      if (at && y < height) ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - (at[2] > 5 ? 1 : 0), 0.7), height - y);
-    }
-    ctx.globalAlpha = 1;
-    for (const i of blocks) {
-      const y = rowOf(i) * rowHeight;
-      if (y > height || y + rowHeight < 0) continue;
+      const y = rowOf(i) * rowHeight, isIn = picture.flags[i] & WITHIN;
+      if (y > height || (!isIn && y + rowHeight < 0)) continue;
       const at = sides(scene, picture.start[i], picture.size[i]);
-      if (!at) continue;
+      if (!at || isFolded(scene, i)) continue;
       const gap = at[2] > 5 ? 1 : at[2] > 2.5 ? 0.5 : 0;
-      ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - gap, 0.7), rowHeight - 1);
+      // What is seen of a cluster reaches down to the bottom.
+      const isLast = isIn && (picture.isEnd[i] || at[2] < LEAST_OPEN);
+      ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - gap, 0.7), isLast ? height - y : rowHeight - 1);
       drawn += 1;
-      if (picture.flags[i] & MORE && rowHeight > 12) fringe(ctx, at, gap, y + rowHeight);
+      if (picture.flags[i] & MORE && !isIn && rowHeight > 12) fringe(ctx, at, gap, y + rowHeight);
     }
   }
   return drawn;
+}
+
+/** Whether a block is inside of a cluster that is too narrow to be opened. @param {Scene} scene @param {number} i */
+function isFolded({ picture, scale }, i) {
+  const top = picture.top[i];
+  return top >= 0 && top !== i && picture.size[top] * scale < LEAST_OPEN;
 }
 
 /** A block whose inside is too fine to be seen goes on below. */
@@ -102,29 +104,43 @@ export function drawFresh(scene, strength) {
 /** Names and sizes, where they fit. @param {Scene} scene */
 export function drawLabels(scene) {
   const { ctx, picture, palette, rowHeight, rowOf, height, width } = scene;
-  if (rowHeight < 14) return;
   const size = Math.min(Math.max(Math.round(rowHeight * 0.46), 11), 13);
   ctx.textBaseline = "middle";
   for (let i = 0; i < picture.count; i += 1) {
+    const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     const at = sides(scene, picture.start[i], picture.size[i]);
     const y = rowOf(i) * rowHeight;
-    if (!at || y > height || y < -rowHeight) continue;
+    if (!at || y > height || y < -rowHeight || (rowHeight < LEAST_ROW_WITH_TEXT && !isTop) || isFolded(scene, i)) continue;
     const left = Math.max(at[0], 0), room = Math.min(at[1], width) - left - 2 * PADDING;
-    if (room < LEAST_FOR_TEXT - 2 * PADDING) continue;
-    const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
-    const middle = y + (rowHeight - 1) / 2 + 0.5;
     ctx.fillStyle = picture.inks[i];
+    const isNarrow = isTop && at[2] < LEAST_OPEN && widthOf(ctx, picture.name(i)) > room;
+    if (isNarrow || (!isTop && room < LEAST_FOR_TEXT - 2 * PADDING)) {
+      if (isNarrow && at[1] - at[0] >= LEAST_FOR_NAME && height - y > MOST_ROW_HEIGHT) downwards(ctx, picture.name(i), (at[0] + at[1] - 1) / 2, y + PADDING, height - y - 2 * PADDING);
+      continue;
+    }
+    const middle = y + (Math.max(rowHeight, LEAST_ROW_WITH_TEXT) - 1) / 2 + 0.5;
     if (isSize(picture.title(i))) {
       faint(ctx, picture.title(i), left + PADDING, left + PADDING + room, middle, size);
       continue;
     }
-    const text = fitted(ctx, picture.title(i), room);
+    const text = fitted(ctx, picture.name(i), room);
     if (!text) continue;
     ctx.fillText(text, left + PADDING, middle);
     number(ctx, picture, i, left + PADDING + widthOf(ctx, text) + 8, left + PADDING + room, middle, size);
     if (isNamed) flag(ctx, left, y, palette);
   }
+}
+
+/** A name in a narrow column. */
+function downwards(ctx, name, x, y, room) {
+  const text = fitted(ctx, name, room);
+  if (!text) return;
+  ctx.save();
+  ctx.translate(x, y);
+  ctx.rotate(Math.PI / 2);
+  ctx.fillText(text, 0, 0);
+  ctx.restore();
 }
 
 /** Whether a title says no more than how many points there are. @param {string} title */
@@ -162,14 +178,16 @@ export function drawFrame(scene, spot, isStrong) {
   if (!at) return;
   if (i === undefined) return drawLine(scene, spot, isStrong);
   const y = rowOf(i) * rowHeight, wide = Math.max(at[1] - at[0] - 1, 2);
+  const isWhole = picture.flags[i] & WITHIN && (picture.isEnd[i] || (picture.flags[i] & TOP && at[2] < LEAST_OPEN));
+  const high = isWhole ? height - y - 1 : rowHeight - 1;
   if (isStrong) {
     ctx.fillStyle = palette.ink;
     ctx.globalAlpha = 0.06;
-    ctx.fillRect(at[0], y + rowHeight, wide, height - y - rowHeight);
+    if (!isWhole) ctx.fillRect(at[0], y + rowHeight, wide, height - y - rowHeight);
     ctx.globalAlpha = 1;
-    outline(ctx, at[0], y, wide, rowHeight - 1, palette.isDark ? "#000" : "#fff", 4.5);
+    outline(ctx, at[0], y, wide, high, palette.isDark ? "#000" : "#fff", 4.5);
   }
-  outline(ctx, at[0], y, wide, rowHeight - 1, palette.ink, isStrong ? 2.5 : 1.5);
+  outline(ctx, at[0], y, wide, high, palette.ink, isStrong ? 2.5 : 1.5);
 }
 
 function outline(ctx, x, y, width, height, color, thickness) {
@@ -229,22 +247,29 @@ function wholeWords(ctx, text, room) {
   return "";
 }
 
-/** The clusters of all points in view, however small: a ribbon below the tree. @param {Scene} scene @param {any} clusters The answer of cut(). */
-export function drawRibbon({ ctx, palette, width, height, x0, scale }, clusters) {
-  const { start, size, slot } = clusters.arrays;
-  const y = height - RIBBON;
-  ctx.fillStyle = css(palette.ground);
-  ctx.fillRect(0, y - 2, width, RIBBON + 2);
-  ctx.fillStyle = css(palette.none);
-  ctx.fillRect(0, y, width, RIBBON);
+/** The clusters under a block, however small, as columns. @param {Scene} scene @param {any} clusters The answer of cut(). @param {import("grinch/state").Spot} spot @param {number} y */
+export function drawColumns({ ctx, palette, width, height, x0, scale }, clusters, spot, y) {
+  const { start, size, color } = clusters.arrays, end = spot.start + spot.size;
   let last = -1;
-  for (let i = 0; i < (start?.length ?? 0); i += 1) {
-    const left = (start[i] - x0) * scale, right = left + size[i] * scale;
-    if (right < 0 || left > width) continue;
+  for (let i = firstFrom(start, spot.start); i < start.length && start[i] < end; i += 1) {
+    const left = (start[i] - x0) * scale, wide = size[i] * scale;
+    if (left + wide < 0 || left > width) continue;
     // Of the clusters within a pixel one is enough.
-    if (Math.floor(right) === last && right - left < 1) continue;
-    last = Math.floor(right);
-    ctx.fillStyle = css(palette.slot(slot[i]));
-    ctx.fillRect(Math.max(left, 0), y, Math.max(Math.min(right, width) - Math.max(left, 0), 0.6), RIBBON);
+    if (Math.floor(left + wide) === last && wide < 1) continue;
+    last = Math.floor(left + wide);
+    const from = Math.max(left, 0), gap = wide > 5 ? 1 : wide > 2.5 ? 0.5 : 0;
+    ctx.fillStyle = css(palette.color(color[i]));
+    ctx.fillRect(from, y, Math.max(Math.min(left + wide, width) - from - gap, 0.6), Math.max(height - y, 0));
   }
+}
+
+/** The first of some ascending numbers that is not below a value. @param {ArrayLike<number>} values @param {number} value */
+export function firstFrom(values, value) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

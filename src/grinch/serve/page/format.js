@@ -41,15 +41,6 @@ function powerOfTen(size) {
 export const date = (seconds) => day.format(new Date(seconds * 1000));
 export const moment = (seconds) => minute.format(new Date(seconds * 1000));
 
-/** How long ago, roughly. @param {number} seconds Since 1970. */
-export function ago(seconds) {
-  const passed = Date.now() / 1000 - seconds;
-  if (passed < 90) return "just now";
-  if (passed < 5400) return `${Math.round(passed / 60)} min ago`;
-  if (passed < 36 * 3600) return `${Math.round(passed / 3600)} h ago`;
-  return date(seconds);
-}
-
 /** The first and the last of some times, in as few words as will do. @param {{first: number, last: number}} times */
 export function span({ first, last }) {
   if (first === null || last === null) return "–";

@@ -2,7 +2,7 @@
 // next; a node is kept as one of its points and its size.
 
 import { isCut } from "grinch/app";
-import { later } from "grinch/dom";
+import { later, remember, remembered } from "grinch/dom";
 
 /** @returns {Record<string, string>} */
 export function fromHash() {
@@ -29,6 +29,7 @@ function written(app) {
 
 /** @param {import("grinch/app").App} app */
 export function keepHash(app) {
+  app.state.on("cut", ({ cut, about }) => remember(`cut.${about.title}`, cut === about.cut ? "" : cut));
   const write = later(() => {
     const text = written(app);
     if (text === location.hash.slice(1)) return;
@@ -43,8 +44,10 @@ export function keepHash(app) {
 
 /** What an address says is to be shown. @param {any} source @param {any} about @param {Record<string, string>} known */
 export async function returning(source, about, known) {
-  const { n } = about, patch = {};
-  if (isCut(about, known.cut)) patch.cut = known.cut;
+  const { n } = about, patch = {}, cut = Object.keys(known).length ? known.cut : remembered(`cut.${about.title}`);
+  // Layers take a while: the tree does not wait for them.
+  if (cut?.startsWith("layer:") && !about.cuts.some((other) => other.cut === cut)) patch.wantedCut = cut;
+  else if (isCut(about, cut)) patch.cut = cut;
   if (about.colors.includes(known.color)) patch.color = known.color;
   if (about.versions && /^\d+$/.test(known.since ?? "")) patch.since = Math.min(Number(known.since), about.version);
   if (about.map?.methods.includes(known.map)) patch.method = known.map;

@@ -3,11 +3,14 @@
 import { fit } from "grinch/app";
 import { begin, end } from "grinch/busy";
 import { byId, isStill } from "grinch/dom";
-import { drawBlocks, drawCut, drawFrame, drawFresh, drawLabels, drawRibbon, RIBBON } from "grinch/drawing";
+import { drawBlocks, drawColumns, drawCut, drawFrame, drawFresh, drawLabels, LEAST_OPEN } from "grinch/drawing";
 import { Gestures } from "grinch/gestures";
+import { WITHIN } from "grinch/picture";
 import { Pictures } from "grinch/pictures";
 
-const LEAST_ROW = 15, MOST_ROW = 40;
+const LEAST_ROW = 15, MOST_ROW = 40, LEAST_FOLDED = 5;
+// The rows above the cut take at most this share of the height.
+const MOST_ABOVE = 0.6;
 // Time in which a movement is nearly over, in milliseconds.
 const EASE = 75, SWAP = 200, PULSE = 8000;
 // At most this many points are as wide as the screen.
@@ -67,6 +70,12 @@ export class Icicle {
     if (this.pictures.suffices(best, x0, x1, perPixel, rows)) return;
     const isTooHigh = best && best.key === this.pictures.key() && best.perPixel <= perPixel * 1.01 && best.x0 <= x0 && best.x1 >= x1;
     this.pictures.want(x0, x1, this.width, Boolean(isTooHigh));
+  }
+
+  /** Ask for the names again. */
+  renew() {
+    const { x0, x1 } = this.app.values.view;
+    this.pictures.renew(x0, x1, this.width);
   }
 
   /** @param {number} x0 @param {number} x1 */
@@ -162,12 +171,14 @@ export class Icicle {
     const isMoving = this._move(passed);
     const { x0, x1 } = this.view, perPixel = (x1 - x0) / this.width;
     const picture = this.pictures.best(x0, x1, perPixel);
-    this.ctx.clearRect(0, 0, this.width, this.height);
+    // What was there is better than nothing.
     if (!picture) return;
+    this.ctx.clearRect(0, 0, this.width, this.height);
     if (picture !== this.picture) this._swapTo(picture, now);
     const isSettling = this._settle(picture, passed);
     this._paint(picture, now);
     this._time(picture);
+    if (!this.app.values.isDrawn) this.app.state.set({ isDrawn: true });
     const isSwapping = now - this.swap.begin < SWAP;
     if (isMoving || isSettling || isSwapping) this.draw();
     else {
@@ -201,8 +212,9 @@ export class Icicle {
   _settle(picture, passed) {
     const { x0, x1 } = this.app.values.view;
     const top = Math.max(picture.row[picture.covering(x0, x1)] - 1, 0);
-    const rows = picture.lastRow(x0, x1) - top + 1;
-    const high = Math.min(Math.max((this.height - RIBBON - 5) / rows, LEAST_ROW), MOST_ROW);
+    const rows = picture.lastRow(x0, x1) - top + 1, above = Math.max(picture.lastRow(x0, x1, true) - top + 1, 1);
+    const fits = Math.max((this.height - 5) / (rows + 1), LEAST_ROW);
+    const high = Math.max(Math.min(fits, (MOST_ABOVE * this.height) / above, MOST_ROW), LEAST_FOLDED);
     const isThere = Math.abs(top - this.topRow) < 0.01 && Math.abs(high - this.rowHeight) < 0.1;
     const share = isThere || isStill() || this.isNew ? 1 : 1 - Math.exp(-passed / EASE);
     this.isNew = false;
@@ -250,16 +262,25 @@ export class Icicle {
   _paint(picture, now) {
     const scene = this._scene(picture, now), { selection, hover, since } = this.app.values;
     picture.paint(scene.palette, this.app.values.freshShare);
+    if (this._hasColumns(picture)) this._columns(scene);
     this.drawn = drawBlocks(scene);
     drawCut(scene);
     if (since !== null && picture.asked.color !== "fresh") drawFresh(scene, isStill() || now > this.pulseUntil ? 0.6 : 0.5 + 0.5 * Math.sin(now / 260));
     drawLabels(scene);
-    if (this._hasRibbon(picture)) drawRibbon(scene, this.app.values.clusters);
     if (hover && hover.node !== selection?.node) drawFrame(scene, this._shownAs(picture, hover), false);
     if (selection) drawFrame(scene, selection, true);
   }
 
-  _hasRibbon(picture) {
+  /** Clusters too small to be blocks, below the lowest blocks of those above the cut. */
+  _columns(scene) {
+    const { picture, width, rowHeight, x0, scale } = scene;
+    for (let i = 0; i < picture.count; i += 1) {
+      const left = (picture.start[i] - x0) * scale, isSeen = left < width && left + picture.size[i] * scale > 0;
+      if (isSeen && picture.isEnd[i] && !(picture.flags[i] & WITHIN)) drawColumns(scene, this.app.values.clusters, picture.spot(i), (scene.rowOf(i) + 1) * rowHeight);
+    }
+  }
+
+  _hasColumns(picture) {
     const { clusters, color, cut } = this.app.values;
     return color === "cluster" && clusters?.header.version === picture.version && clusters.header.cut === cut;
   }
@@ -276,8 +297,22 @@ export class Icicle {
   /** The block under the mouse; -1 for none. */
   hit(x, y) {
     const picture = this.picture;
-    if (!picture?.count || y > this.height - RIBBON) return -1;
-    return picture.blockAt(Math.floor(y / this.rowHeight + this.topRow), this.placeAt(x));
+    if (!picture?.count) return -1;
+    const place = this.placeAt(x), i = picture.blockAt(Math.floor(y / this.rowHeight + this.topRow), place);
+    const found = i < 0 && (y / this.rowHeight + this.topRow) > 0 ? this._above(place) : i, top = found < 0 ? -1 : picture.top[found];
+    // A narrow cluster is not opened.
+    return top >= 0 && (picture.size[top] * this.width) / (this.view.x1 - this.view.x0) < LEAST_OPEN ? top : found;
+  }
+
+  /** The block that reaches down to the bottom at a place; -1 if none does. */
+  _above(place) {
+    const i = this.picture.deepest(place);
+    return i >= 0 && this.picture.flags[i] & WITHIN && this.picture.isEnd[i] ? i : -1;
+  }
+
+  /** The cluster whose column is at a place. */
+  _columnAt(x) {
+    return this.picture?.count && this._hasColumns(this.picture) ? this.app.map.clusterAt(Math.floor(this.placeAt(x))) : null;
   }
 
   placeAt(x) {
@@ -288,7 +323,7 @@ export class Icicle {
     const spotAt = (x, y) => {
       const i = this.hit(x, y);
       if (i >= 0) return this.picture.spot(i);
-      return y > this.height - RIBBON && this.picture?.count ? this.app.map.clusterAt(Math.floor(this.placeAt(x))) : null;
+      return this._columnAt(x);
     };
     return {
       zoom: (factor, x) => this.zoomBy(factor, x),
@@ -305,11 +340,11 @@ export class Icicle {
 
   _hover(x, y) {
     const i = x < 0 ? -1 : this.hit(x, y);
-    const isRibbon = x >= 0 && i < 0 && y > this.height - RIBBON && this.picture?.count;
-    const spot = i >= 0 ? this.picture.spot(i) : isRibbon ? this.app.map.clusterAt(Math.floor(this.placeAt(x))) : null;
+    const isColumn = x >= 0 && i < 0;
+    const spot = i >= 0 ? this.picture.spot(i) : isColumn ? this._columnAt(x) : null;
     this.canvas.style.cursor = spot ? "pointer" : "default";
     if (spot?.node !== this.app.values.hover?.node) this.app.state.set({ hover: spot });
-    if (isRibbon && spot) this.app.tip.node(spot, x, y);
+    if (isColumn && spot) this.app.tip.node(spot, x, y);
     else this.app.tip?.block(this.picture, i, x, y);
   }
 }

@@ -22,7 +22,7 @@ export class Keys {
   _help() {
     const table = (rows) => el("dl", { class: "keys" }, ...rows.flatMap(([key, text]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text })]));
     return el("form", { method: "dialog" }, el("h2", { text: "Keys" }), table(HELP), el("h2", { text: "Mouse and fingers" }), table(MOUSE),
-      el("p", { class: "meta", text: "The width of a block is its number of points; clusters begin at the dark line, the cut. What is too fine to be seen appears as you zoom in." }),
+      el("p", { class: "meta", text: "What is too fine to be seen appears as you zoom in." }),
       el("div", { class: "buttons" }, el("button", { text: "Close" })));
   }
 
@@ -72,6 +72,7 @@ export class Keys {
   _home() {
     this.app.select(null);
     this.app.icicle.home();
+    this.app.map.home();
   }
 
   /** The block of what is selected; the first in view if nothing is. */

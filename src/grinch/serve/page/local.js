@@ -4,9 +4,9 @@
 
 import { unpack } from "grinch/unpack";
 
-const MIN_PIXELS = 3, MIN_PIXELS_FOR_TITLE = 36, MAX_TITLES = 150, MAX_LISTED_CLUSTERS = 200, MAX_BLOCKS = 20_000, SHARE = 1 / 8;
+const MIN_PIXELS = 3, MIN_PIXELS_FOR_TITLE = 36, MIN_PIXELS_FOR_CLUSTER = 12, MAX_TITLES = 150, MAX_LISTED_CLUSTERS = 200, MAX_BLOCKS = 20_000, SHARE = 1 / 8;
 const MORE = 1, TOP = 2, POINT = 4, NAMED = 8, WITHIN = 16;
-const N_LABELS = 12, SNIPPET = 160, MAX_TEXT = 2_000, MAX_TITLE = 120, MAX_PATH = 12, MAX_BY_KEYWORD = 5, MAX_COMPARED = 500;
+const N_LABELS = 8, SNIPPET = 160, MAX_TEXT = 2_000, MAX_TITLE = 120, MAX_PATH = 12, MAX_BY_KEYWORD = 5, MAX_COMPARED = 500;
 
 export const isStatic = true;
 
@@ -76,15 +76,16 @@ function cutOf(asked) {
 }
 
 function madeCut(name) {
-  let node = arrays[`node ${name}`], cluster = arrays[`cluster ${name}`], slot = arrays[`slot ${name}`], title = known.cut_titles[name];
+  let node = arrays[`node ${name}`], cluster = arrays[`cluster ${name}`], title = known.cut_titles[name];
   if (name.startsWith("k:")) {
-    const k = Number(name.slice(2)), { k_node, k_slot, k_first, k_last } = arrays;
+    const k = Number(name.slice(2)), { k_node, k_first, k_last } = arrays;
     const rows = Array.from(k_node.keys()).filter((i) => k_first[i] <= k && k <= k_last[i]).sort((a, b) => k_node[a] - k_node[b]);
-    [node, slot, cluster] = [Int32Array.from(rows, (i) => k_node[i]), Uint8Array.from(rows, (i) => k_slot[i]), Int32Array.from(rows.keys())];
+    [node, cluster] = [Int32Array.from(rows, (i) => k_node[i]), Int32Array.from(rows.keys())];
     title = `${rows.length.toLocaleString("en")} clusters`;
   }
   if (!node) throw problem(`There is no cut called ${name}`, 422);
-  const found = { name, title, node, cluster, slot, start: Int32Array.from(node, (v) => start[v]), size: Int32Array.from(node, (v) => size[v]) };
+  const color = Uint8Array.from(node, (v, i) => known.tones * arrays.hue[v] + (i % known.tones));
+  const found = { name, title, node, cluster, color, start: Int32Array.from(node, (v) => start[v]), size: Int32Array.from(node, (v) => size[v]) };
   // By place, which cluster it is in.
   found.at = new Int32Array(n).fill(-1);
   node.forEach((v, i) => found.at.fill(i, start[v], start[v] + size[v]));
@@ -107,10 +108,10 @@ function textOf(place) {
 }
 
 function title(v, cut) {
-  const ofCluster = cut && cut.indexOf.has(v) ? known.cluster_names[cut.name]?.[cut.cluster[cut.indexOf.get(v)]] : null;
-  if (given.has(v) || ofCluster) return given.get(v) ?? ofCluster;
+  const own = givenName(v, cut);
+  if (own !== null) return own;
   if (size[v] === 1) return (textOf(start[v]) || String(known.ids[start[v]])).slice(0, MAX_TITLE);
-  const words = v ? keywords(v, 4) : [], isMost = arrays.label?.[v] >= 0 && arrays.label_count[v] >= size[v] / 2;
+  const words = v ? keywords(v, 5) : [], isMost = arrays.label?.[v] >= 0 && arrays.label_count[v] >= size[v] / 2;
   return words.join(", ") || (isMost ? known.label_names[arrays.label[v]] : `${size[v].toLocaleString("en")} points`);
 }
 
@@ -168,15 +169,16 @@ function blocks(x0, x1, minSize, isTop, maxRows) {
 }
 
 export async function view({ x0 = 0, x1 = n, width = 1200, rows = 24, cut, color = "cluster", since = null }) {
-  const header = { version, n, x0: 0, x1: 0, path: [], names: {}, rows: 0, since };
+  const header = { version, n, x0: 0, x1: 0, path: [], names: {}, has_words: true, rows: 0, since };
   if (!n) return { header, arrays: {} };
   const begin = Math.min(Math.max(Math.floor(x0), 0), n - 1), end = Math.min(Math.max(Math.ceil(x1 ?? n), begin + 1), n);
   const perPixel = Math.max((x1 ?? n) - x0, 0) / Math.min(Math.max(width, 1), 8_000), chosen = cutOf(cut);
   const isTop = (v) => chosen.indexOf.has(v) || given.has(v), minSize = Math.max(Math.ceil(MIN_PIXELS * perPixel), 1);
   const { node, parent, row, split } = blocks(begin, end, minSize, isTop, Math.min(Math.max(rows, 1), 64));
-  const wide = node.filter((v) => size[v] >= MIN_PIXELS_FOR_TITLE * perPixel).sort((a, b) => size[b] - size[a]).slice(0, MAX_TITLES);
+  const least = (v) => (chosen.indexOf.has(v) ? MIN_PIXELS_FOR_CLUSTER : MIN_PIXELS_FOR_TITLE);
+  const wide = node.filter((v) => size[v] >= least(v) * perPixel).sort((a, b) => size[b] - size[a]).slice(0, MAX_TITLES);
   const isOfLabels = arrays.label && (color === "label" || color === "purity");
-  const colorOf = (v) => (isOfLabels ? arrays.label[v] : over(chosen, v) < 0 ? -1 : chosen.slot[over(chosen, v)]);
+  const colorOf = (v) => (isOfLabels ? arrays.label[v] : over(chosen, v) < 0 ? -1 : chosen.color[over(chosen, v)]);
   const valueOf = (v) => {
     if (isOfLabels) return arrays.label_count[v] / size[v];
     if (color === "time") return (arrival[start[v] + size[v]] - arrival[start[v]]) / size[v];
@@ -194,12 +196,32 @@ export async function view({ x0 = 0, x1 = n, width = 1200, rows = 24, cut, color
   };
 }
 
+/** The name that somebody gave to a node, or to the cluster that it is. */
+function givenName(v, cut) {
+  return given.get(v) ?? (cut?.indexOf.has(v) ? known.cluster_names[cut.name]?.[cut.cluster[cut.indexOf.get(v)]] : undefined) ?? null;
+}
+
 export async function cut({ cut }) {
-  if (!n) return { header: { version, cut, title: "", clusters: 0, list: [] }, arrays: {} };
-  const { at, indexOf, name, title: called, ...found } = cutOf(cut), { node } = found;
-  const largest = Array.from(node.keys()).sort((a, b) => found.size[b] - found.size[a] || a - b).slice(0, MAX_LISTED_CLUSTERS);
-  const list = largest.map((i) => ({ cluster: found.cluster[i], ...spot(node[i]), slot: found.slot[i], name: title(node[i], cutOf(cut)), keywords: keywords(node[i], 5) }));
-  return { header: { version, cut: name, title: called, clusters: node.length, list }, arrays: found };
+  if (!n) return { header: { version, cut, title: "", clusters: 0, list: [], named: [], has_words: true }, arrays: {} };
+  const chosen = cutOf(cut), { name, title: called, node } = chosen;
+  const columns = Object.fromEntries(["start", "size", "node", "cluster", "color"].map((column) => [column, chosen[column]]));
+  const largest = Array.from(node.keys()).sort((a, b) => chosen.size[b] - chosen.size[a] || a - b).slice(0, MAX_LISTED_CLUSTERS);
+  const list = largest.map((i) => ({ cluster: chosen.cluster[i], ...spot(node[i]), name: title(node[i], chosen) }));
+  const named = [...new Set([...Array.from(node).filter((v) => givenName(v, chosen)), ...given.keys()])].map((v) => ({ ...spot(v), name: givenName(v, chosen) }));
+  return { header: { version, cut: name, title: called, clusters: node.length, list, named, has_words: true }, arrays: columns };
+}
+
+export async function clusters({ cut, q = "", order = "size", offset = 0, limit = 100, since = null }) {
+  if (!n) return { version, total: 0, largest: 0, clusters: [] };
+  const chosen = cutOf(cut), { node } = chosen, titles = Array.from(node, (v) => title(v, chosen).toLowerCase());
+  const arrived = (i) => (arrival[chosen.start[i] + chosen.size[i]] - arrival[chosen.start[i]]) / chosen.size[i];
+  const by = { size: (a, b) => chosen.size[b] - chosen.size[a], new: (a, b) => arrived(b) - arrived(a), name: (a, b) => (titles[a] < titles[b] ? -1 : Number(titles[a] > titles[b])) }[order];
+  const isNamed = (i) => givenName(node[i], chosen) !== null;
+  const shown = Array.from(node.keys()).filter((i) => titles[i].includes(q.toLowerCase())).sort((a, b) => Number(isNamed(b)) - Number(isNamed(a)) || by(a, b) || a - b);
+  const listed = shown.slice(offset, offset + limit).map((i) => ({
+    cluster: chosen.cluster[i], ...spot(node[i]), color: chosen.color[i], name: title(node[i], chosen), is_named: isNamed(i), fresh: fresh(node[i], since),
+  }));
+  return { version, total: shown.length, largest: Math.max(...chosen.size), clusters: listed };
 }
 
 // Nodes and points ------------------------------------------------------------------------------------------------------
@@ -221,10 +243,11 @@ function persistence(v) {
 
 function labelCounts(v) {
   const counts = new Map(), codes = arrays["points label"];
-  if (!codes) return null;
+  if (!codes) return { labels: null, n_labels: 0, n_labelled: 0 };
   for (const place of places(v)) if (codes[place] in known.label_names) counts.set(codes[place], (counts.get(codes[place]) ?? 0) + 1);
   const best = [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, N_LABELS);
-  return best.map(([code, count]) => ({ name: known.label_names[code], count }));
+  const labels = best.map(([code, count]) => ({ name: known.label_names[code], count }));
+  return { labels, n_labels: counts.size, n_labelled: [...counts.values()].reduce((sum, count) => sum + count, 0) };
 }
 
 function columns(v) {
@@ -249,7 +272,7 @@ export async function node(v, { cut, since = null } = {}) {
   const chosen = cutOf(cut), i = over(chosen, checked(v));
   return {
     version, ...spot(v), height: real(arrays.height[v]), score: real(arrays.score_and_height[v] - arrays.height[v]), persistence: persistence(v), name: given.get(v) ?? null,
-    title: title(v, chosen), keywords: keywords(v, 8), columns: columns(v), labels: labelCounts(v), exemplars: listed(central(v)), path: path(v, chosen),
+    title: title(v, chosen), keywords: keywords(v, 8), columns: columns(v), ...labelCounts(v), exemplars: listed(central(v)), path: path(v, chosen),
     children: sides(v + arrays.split[v]).map((u) => short(u, chosen)), nearest: nearest(v, chosen), fresh: fresh(v, since), times: timesOf(v),
     cluster: i < 0 ? null : { cluster: chosen.cluster[i], name: title(chosen.node[i], chosen), node: chosen.node[i], size: chosen.size[i] },
   };

@@ -47,6 +47,12 @@ app.state.on("n about", ({ n, about }) => {
   byId("empty").hidden = !about || n > 0;
   document.body.classList.toggle("is-empty", Boolean(about) && !n);
 });
+app.state.on("works hasWords", ({ works, hasWords }) => {
+  const said = hasWords ? works : ["finding names…", ...works];
+  byId("progress").hidden = !said.length;
+  byId("progress").textContent = said.join(" ");
+});
+app.state.on("isDrawn", () => document.body.classList.add("drawn"));
 app.state.on("isOnline error", ({ isOnline, error }) => {
   byId("banner").hidden = isOnline && !error;
   byId("banner").textContent = isOnline ? error ?? "" : "The server does not answer. Trying again…";
@@ -55,12 +61,13 @@ app.state.on("isOnline error", ({ isOnline, error }) => {
 app.state.set({ isMapShown: remembered("map") !== "hidden" });
 globalThis.grinchPage = {
   get state() {
-    const { view, selection, cut, color, version, n, since, page, hover, tab, isOnline } = app.values;
+    const { view, selection, cut, color, version, n, since, page, hover, tab, isOnline, hasWords, works } = app.values;
     const { drawn, picture } = app.icicle;
     return {
-      view, selection, cut, color, version, n, since, hover, tab, isOnline, page: page && { node: page.node, title: page.title, name: page.name },
+      view, selection, cut, color, version, n, since, hover, tab, isOnline, hasWords, works, page: page && { node: page.node, title: page.title, name: page.name },
       blocks: drawn, steady: app.values.isSteady ?? null, rowHeight: app.icicle.rowHeight, topRow: app.icicle.topRow,
       first: picture?.count ? picture.spot(0) : null, renderer: app.map.points.kind, map: app.map.shown ?? null,
+      mapView: { ...app.map.view }, labels: app.map.labels.drawn,
     };
   },
   /** Where the middle of a node is on its canvas, or of a point on the map. */

@@ -1,19 +1,31 @@
 // The map of the points, linked with the tree: a node's points are a range, since they come in the order of its leaves.
 
 import { begin, end, track } from "grinch/busy";
-import { byId, el, later, remembered } from "grinch/dom";
+import { byId, el, isStill, later, remembered } from "grinch/dom";
+import { firstFrom } from "grinch/drawing";
 import { Gestures } from "grinch/gestures";
 import { GlPoints } from "grinch/glpoints";
 import { pointColors, pointPalette } from "grinch/mapcolors";
-import { drawOver, evenly, middles, places } from "grinch/maplabels";
+import { drawOver, evenly, places } from "grinch/maplabels";
+import { MapNames } from "grinch/mapnames";
 import { Near } from "grinch/near";
 import { SoftPoints } from "grinch/softpoints";
 
-const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
+const METHODS = { neighbors: "neighbours", pca: "PCA", columns: "columns" };
 const REACH = 9, REST = 120;
+// Time in which a movement is nearly over, and of a frame, in milliseconds.
+const EASE = 90, FRAME = 16;
+// What is selected fills this share of the pane, unless it has this share already; of its points some are looked at.
+const FILLED = 0.6, LARGE = 0.35, MOST_REVEALED = 400, MOST_REVEALING = 60;
 const MOST_ZOOM = 4000, MOST_HALOS = 8000;
-// How much more of the pane a plane has to fill on its side.
-const WORTH_TURNING = 1.3;
+// How much more of the pane a plane has to fill on its side; and how much one whose axes mean nothing is stretched.
+const WORTH_TURNING = 1.3, MOST_STRETCHED = 1.6;
+
+/** Where nearly all of some values are. @param {number[]} values */
+function span(values) {
+  const sorted = values.sort((a, b) => a - b), out = Math.floor(sorted.length / 10);
+  return [sorted[out], sorted[sorted.length - 1 - out]];
+}
 
 export class PointMap {
   /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
@@ -25,13 +37,19 @@ export class PointMap {
     this.points.onRestored = () => this._restored();
     this.over = byId("map-over").getContext("2d");
     this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.labels = new MapNames(this);
     new Gestures(this.canvas, this._gestures());
     new ResizeObserver(() => this._resize()).observe(byId("map-stage"));
     byId("map-home").addEventListener("click", () => this.home());
-    app.state.on("version method again isMapShown", () => this._load());
+    app.state.on("version method again isMapShown isDrawn", () => this._load());
     app.state.on("about method", () => this._methods());
     app.state.on("clusters color theme since", () => this._color());
     app.state.on("selection hover page theme", () => this.draw());
+    app.state.on("selection version", ({ version }) => {
+      // Points that come do not move the map.
+      if (version === this.lastVersion) this._reveal();
+      this.lastVersion = version;
+    });
   }
 
   // Points ---------------------------------------------------------------------------------------------------------
@@ -48,8 +66,9 @@ export class PointMap {
   }
 
   async _load() {
-    const { version, about, n, isMapShown } = this.app.values;
-    if (!n || !about?.map || !isMapShown) return;
+    const { version, about, n, isMapShown, isDrawn } = this.app.values;
+    // The tree comes first.
+    if (!n || !about?.map || !isMapShown || !isDrawn) return;
     const { method: first, methods } = about.map;
     const method = methods.includes(this.app.values.method) ? this.app.values.method : first;
     const key = `${version}|${method}`;
@@ -63,15 +82,12 @@ export class PointMap {
 
   async _ask(method, version, wanted) {
     const status = byId("map-status");
-    const wait = setTimeout(() => { status.textContent = `computing ${METHODS[method] ?? method}…`; }, 400);
     try {
-      const found = await this.app.ask(() => this.app.source.map({ method, version }), method === "umap");
+      const found = await this.app.during("laying out the map…", this.app.ask(() => this.app.source.map({ method, version })));
       if (found && this.loading === wanted) this._show(found, `${version}|${method}`);
       status.textContent = "";
     } catch (error) {
       status.textContent = error.message;
-    } finally {
-      clearTimeout(wait);
     }
   }
 
@@ -80,8 +96,10 @@ export class PointMap {
     this.map = { header, key, n: arrays.x.length, ...this._laid(header, arrays) };
     this.near = null;
     this.values.clear();
-    this.points.setPlaces(arrays.x, arrays.y);
+    this.points.setPlaces(this.map.x, this.map.y);
+    document.body.classList.add("mapped");
     if (isOther) this.home();
+    this._reveal();
     this._color();
   }
 
@@ -107,10 +125,9 @@ export class PointMap {
     this.fresh = since === null ? null : await this._values("fresh");
     const isCurrent = this.map.header.version === version && (!clusters || clusters.header.version === version);
     if (turn !== this.turn || !isCurrent) return;
-    this.colors = pointColors(color, this.map.n, clusters, values, this.fresh);
+    this.colors = pointColors(color, this.map.n, clusters, values, this.fresh, this.app.values.about?.label_colors ?? []);
     this.glowing = evenly(places(this.fresh), MOST_HALOS);
     this.points.setColors(this.colors, pointPalette(color, this.palette()));
-    this.middles = middles(this.map, clusters);
     this.draw();
   }
 
@@ -139,13 +156,47 @@ export class PointMap {
   }
 
   home() {
-    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this._goTo({ x: 0.5, y: 0.5, zoom: 1 });
+  }
+
+  _goTo(goal) {
+    this.goal = goal;
     this.draw();
+  }
+
+  /** Bring what is selected into view, unless it is, and large enough. */
+  _reveal() {
+    const { selection, n, version } = this.app.values;
+    if (!selection || !this.map || this.map.header.version !== version || !this.width) return;
+    if (selection.size >= n) return this.home();
+    const places = Array.from({ length: Math.min(selection.size, MOST_REVEALED) }, (_, k) => selection.start + Math.floor((k * selection.size) / Math.min(selection.size, MOST_REVEALED)));
+    const [x0, x1] = span(places.map((place) => this.map.x[place])), [y0, y1] = span(places.map((place) => this.map.y[place]));
+    const { a, b, c, d } = this.transform(), [wide, high] = [(x1 - x0) * a, (y0 - y1) * b];
+    const isIn = a * x0 + c > 0 && a * x1 + c < this.width && b * y1 + d > 0 && b * y0 + d < this.height;
+    const isLarge = selection.size === 1 || wide > LARGE * this.width || high > LARGE * this.height;
+    if (isIn && isLarge) return;
+    const fits = Math.min((FILLED * this.width) / Math.max(wide, 1), (FILLED * this.height) / Math.max(high, 1)) * this.view.zoom;
+    const zoom = selection.size === 1 ? this.view.zoom : Math.min(Math.max(fits, 1), MOST_REVEALING);
+    this._goTo({ x: (x0 + x1) / 2 / 65535, y: (y0 + y1) / 2 / 65535, zoom });
+  }
+
+  /** Come nearer to where the view is to be; whether there is still some way to go. */
+  _move() {
+    const { goal, view } = this, now = performance.now(), passed = now - (this.last ?? now - FRAME);
+    this.last = goal ? now : undefined;
+    if (!goal) return false;
+    const share = isStill() ? 1 : 1 - Math.exp(-passed / EASE);
+    const isThere = Math.abs(Math.log(goal.zoom / view.zoom)) < 0.01 && Math.hypot(goal.x - view.x, goal.y - view.y) * view.zoom < 0.002;
+    if (share === 1 || isThere) [this.view, this.goal] = [{ ...goal }, null];
+    else this.view = { x: view.x + (goal.x - view.x) * share, y: view.y + (goal.y - view.y) * share, zoom: view.zoom * (goal.zoom / view.zoom) ** share };
+    return Boolean(this.goal);
   }
 
   /** Pixels (of CSS) for the whole width and height of the map. */
   _extent() {
-    const { aspect } = this.map, fits = Math.min((this.width - 28) / aspect, this.height - 28) * this.view.zoom;
+    const { header, aspect: own } = this.map, room = (this.width - 28) / (this.height - 28);
+    const aspect = header.method === "neighbors" ? Math.min(Math.max(room, own / MOST_STRETCHED), own * MOST_STRETCHED) : own;
+    const fits = Math.min((this.width - 28) / aspect, this.height - 28) * this.view.zoom;
     return [fits * aspect, fits];
   }
 
@@ -186,6 +237,7 @@ export class PointMap {
 
   /** Draw now, and everything when it rests. */
   _moved() {
+    this.goal = null;
     this.isMoving = true;
     this.draw();
     this.rest ??= later(() => {
@@ -226,16 +278,10 @@ export class PointMap {
   clusterAt(place) {
     const { header, arrays } = this.app.values.clusters ?? {};
     if (!arrays?.start || header.version !== this.app.values.version) return null;
-    let low = 0, high = arrays.start.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (arrays.start[middle] <= place) low = middle + 1;
-      else high = middle;
-    }
-    const i = low - 1;
+    const i = firstFrom(arrays.start, place + 1) - 1;
     if (i < 0 || place >= arrays.start[i] + arrays.size[i]) return null;
     const listed = header.list.find((cluster) => cluster.node === arrays.node[i]);
-    return { node: arrays.node[i], start: arrays.start[i], size: arrays.size[i], title: listed?.name, slot: arrays.slot[i] };
+    return { node: arrays.node[i], start: arrays.start[i], size: arrays.size[i], title: listed?.name, color: arrays.color[i] };
   }
 
   // Drawing --------------------------------------------------------------------------------------------------------
@@ -262,14 +308,17 @@ export class PointMap {
   _draw() {
     const { map, colors, width, height, ratio } = this;
     if (!map || !width || colors?.length !== map.n) return;
+    const isGoing = this._move(), isMoving = this.isMoving || isGoing;
     const { a, b, c, d } = this.transform(), spot = this._spot();
+    this.isResting = !isMoving;
+    if (isGoing) this.draw();
     // Dots are as large and as strong as there is room for each.
     const room = Math.sqrt((width * height) / map.n) * this.view.zoom;
     const diameter = Math.min(Math.max(room ** 0.65, 1.2), 9) * ratio;
     this.points.draw({
       a: a * ratio, b: b * ratio, c: c * ratio, d: d * ratio, width: this.canvas.width, height: this.canvas.height,
       diameter, alpha: Math.min(Math.max(0.25 + 0.25 * Math.sqrt(room), 0.4), 0.85), dim: spot ? 0.18 : 1,
-      range: spot && spot.size < map.n ? spot : null, isMoving: this.isMoving,
+      range: spot && spot.size < map.n ? spot : null, isMoving,
     });
     this.over.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawOver(this.over, this, spot);

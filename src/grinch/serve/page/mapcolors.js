@@ -28,24 +28,25 @@ function purities(clusters, labels) {
 /**
  * @param {string} by @param {number} n @param {any} clusters @param {Uint16Array | null} values What points() says.
  * @param {Uint16Array | null} [fresh] Which points are new: those glow, whatever their color would be.
+ * @param {number[]} [labelColors] The color of each label.
  * @returns {Uint8Array}
  */
-export function pointColors(by, n, clusters, values, fresh = null) {
-  const found = withoutGlow(by, n, clusters, values);
+export function pointColors(by, n, clusters, values, fresh = null, labelColors = []) {
+  const found = withoutGlow(by, n, clusters, values, labelColors);
   for (let place = 0; place < (fresh?.length ?? 0); place += 1) if (fresh[place]) found[place] = GLOW;
   return found;
 }
 
-function withoutGlow(by, n, clusters, values) {
-  if (by === "label" && values) return Uint8Array.from(values, (value) => (value === 65535 ? NONE : value % 10));
+function withoutGlow(by, n, clusters, values, labelColors) {
+  if (by === "label" && values) return Uint8Array.from(values, (value) => (value === 65535 ? NONE : labelColors[value] ?? NONE));
   if (by === "time" && values) return Uint8Array.from(values, (value) => (value / 65534) * STEPS);
   if (by === "fresh" && values) return Uint8Array.from(values, (value) => (value ? GLOW : NONE));
   if (by === "purity" && values && clusters) {
     const shares = purities(clusters, values);
     return byCluster(n, clusters, (i) => Math.round(shares[i] * STEPS));
   }
-  const slots = clusters?.arrays.slot;
-  return byCluster(n, clusters, (i) => slots[i]);
+  const colors = clusters?.arrays.color;
+  return byCluster(n, clusters, (i) => colors[i]);
 }
 
 /** @param {string} by @param {import("grinch/palette").Palette} palette @returns {Uint8Array} */
@@ -53,7 +54,7 @@ export function pointPalette(by, palette) {
   const found = new Uint8Array(1024), isRamp = by === "time" || by === "purity";
   const none = palette.isDark ? [86, 92, 100] : [190, 192, 190];
   for (let i = 0; i < 256; i += 1) {
-    const color = i === NONE ? none : i === GLOW ? palette.glow : isRamp ? palette.scale(i / STEPS) : palette.slots[i % 10];
+    const color = i === NONE ? none : i === GLOW ? palette.glow : isRamp ? palette.scale(i / STEPS) : palette.color(i);
     found.set([...color, 255], 4 * i);
   }
   return found;

@@ -1,16 +1,13 @@
 // The page of a node: what it is, what stands for it, what is near it, and who is in it.
 
 import { el, icon, ICONS } from "grinch/dom";
+import { isSize } from "grinch/drawing";
 import { count, counted, percent, real, span } from "grinch/format";
 import { memberList } from "grinch/members";
 import { pointCard } from "grinch/point";
 
 const MANY_COLUMNS = 64;
-const MEANINGS = {
-  Height: "How far apart its two sides are",
-  Score: "How similar its two sides are, by the linkage",
-  Persistence: "The range of heights over which it is one cluster, as a share of the height of the whole tree",
-};
+const MOST_LABELS = 7;
 
 /** @param {string} title @param {...(Node | null | false | undefined)} content */
 export function section(title, ...content) {
@@ -35,11 +32,12 @@ export function nodePage(app, page) {
   const isBelow = app.values.about.n_features > MANY_COLUMNS || page.exemplars.some((member) => member.text);
   return el("article", {},
     heading(app, page),
-    facts(app, page),
+    !isPoint && el("p", { class: "meta", text: [!isSize(page.title) && counted(page.size, "point"), `${percent(page.size / app.values.n)} of all`].filter(Boolean).join(" · ") }),
+    page.exemplars.length > 0 && section(isPoint ? "The point" : "Most typical", exemplars(app, page)),
     page.keywords.length > 0 && !isPoint && section("Keywords", el("div", { class: "words-list" }, ...page.keywords.map((word) => el("span", { text: word })))),
     !isBelow && columns,
     page.labels?.length > 0 && !isPoint && section("Labels", labelBars(page)),
-    page.exemplars.length > 0 && section(isPoint ? "The point" : "Most typical", exemplars(app, page)),
+    facts(app, page),
     isBelow && columns,
     page.children.length > 0 && section("Parts", ...page.children.map((child) => link(app, child, `${count(child.size)} · ${percent(child.size / page.size)}`))),
     page.nearest.length > 0 && section("Nearest", ...page.nearest.map((near) => link(app, near, `${count(near.size)} · ${real(near.similarity)}`))),
@@ -82,20 +80,18 @@ function naming(app, page, box) {
   input.focus();
 }
 
+/** Numbers, each with a sentence that says what it is. */
 function facts(app, page) {
-  const { n } = app.values, rows = [];
-  rows.push(["Points", `${count(page.size)} · ${percent(page.size / n)} of all`]);
-  if (page.fresh > 0) rows.push(["New", counted(page.fresh, "point"), "fresh"]);
-  if (page.cluster && page.cluster.node !== page.node) rows.push(["In cluster", null, null, page.cluster]);
-  if (page.cluster && page.cluster.node === page.node) rows.push(["This is", `cluster ${page.cluster.cluster} of the cut`]);
-  if (page.size > 1) rows.push(["Height", real(page.height)]);
-  if (page.size > 1 && page.score !== null) rows.push(["Score", real(page.score)]);
-  if (page.persistence) rows.push(["Persistence", `${percent(page.persistence.share)}  (${real(page.persistence.from)} – ${real(page.persistence.to)})`]);
-  if (page.times) rows.push(["Arrived", span(page.times)]);
-  return el("dl", { class: "facts" }, ...rows.flatMap(([name, value, kind, cluster]) => [
-    el("dt", { text: name, title: MEANINGS[name] }),
-    cluster ? el("dd", {}, el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) })) : el("dd", { text: value, class: kind }),
-  ]));
+  const { cluster } = page, rows = [];
+  const row = (name, value, meaning, kind) => rows.push(el("dt", { text: name }), el("dd", { class: kind }, value, el("p", { class: "meta", text: meaning })));
+  if (page.fresh > 0) row("New", count(page.fresh), "came since the version that you compare with.", "fresh");
+  if (cluster?.node === page.node) row("Cluster", String(cluster.cluster), "is its number in the cut that is shown.");
+  else if (cluster) row("In cluster", el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) }), "is what the cut makes of it.");
+  if (page.size > 1) row("Height", real(page.height), "is how far apart its two sides are.");
+  if (page.size > 1 && page.score !== null) row("Score", real(page.score), "is how similar its two sides are, by the linkage.");
+  if (page.persistence) row("Lasts", percent(page.persistence.share), `of the height of the tree it is one cluster: from ${real(page.persistence.from)} to ${real(page.persistence.to)}.`);
+  if (page.times) row("Arrived", span(page.times), "is when its points came.");
+  return rows.length > 0 && section("Numbers", el("dl", { class: "facts" }, ...rows));
 }
 
 /** Go to a cluster, of which the page of a node knows all but where it starts. */
@@ -116,12 +112,16 @@ function columnBars(columns) {
   }));
 }
 
+/** Labels as shares of the node, and in one row each the other labels and the points without one. */
 function labelBars(page) {
-  const most = page.labels[0].count;
-  return el("div", { class: "bars" }, ...page.labels.slice(0, 8).map(({ name, count: number }) =>
-    el("div", { class: "bar-row" }, el("span", { class: "name", text: name }),
-      el("span", { class: "track" }, el("i", { style: { width: `${(100 * number) / most}%` } })),
-      el("span", { class: "note", text: percent(number / page.size) }))));
+  const { size, labels, n_labels: all, n_labelled: labelled } = page, shown = labels.slice(0, all > labels.length ? MOST_LABELS : labels.length);
+  const rest = labelled - shown.reduce((sum, { count: number }) => sum + number, 0);
+  const row = (text, number, kind) => el("div", { class: "bar-row" }, el("span", { class: kind, text }),
+    el("span", { class: "track" }, el("i", { style: { width: `${(100 * number) / size}%` } })),
+    el("span", { class: "note", text: percent(number / size) }));
+  return el("div", { class: "bars" }, ...shown.map(({ name, count: number }) => row(name, number, "name")),
+    rest > 0 && row(counted(all - shown.length, "other"), rest, "name meta"),
+    labelled < size && row("no label", size - labelled, "name meta"));
 }
 
 function exemplars(app, page) {

@@ -1,11 +1,7 @@
-// Colors. The ten were chosen so that the nearest two stay apart for normal, red-blind and green-blind eyes
-// (0.09 in Oklab, after Machado's simulation).
+// Colors. Those of clusters and labels are a table that the server makes (grinch.plots.colors): a color is a number in it.
 
 /** @typedef {[number, number, number]} Rgb */
 
-const LIGHT = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#f0e442", "#332288", "#882255", "#8c564b", "#b0d8a4"];
-// The two darkest would drown on a dark ground.
-const DARK = LIGHT.map((color) => ({ "#332288": "#5a4bc8", "#882255": "#a83a72" })[color] ?? color);
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 
 /** @param {string} text @returns {Rgb} */
@@ -47,11 +43,13 @@ export function relative(share, overall) {
 }
 
 export class Palette {
-  /** @param {boolean} isDark */
-  constructor(isDark) {
+  /** @param {boolean} isDark @param {any} [about] What the server says of the tree. */
+  constructor(isDark, about) {
     this.isDark = isDark;
     /** @type {Rgb[]} */
-    this.slots = (isDark ? DARK : LIGHT).map(rgb);
+    this.table = (about?.palette ?? []).map(rgb);
+    /** @type {number[]} */
+    this.ofLabels = about?.label_colors ?? [];
     this.ground = rgb(isDark ? "#15181b" : "#ffffff");
     this.none = rgb(isDark ? "#2b3036" : "#e8e8e3");
     this.ink = isDark ? "#eceded" : "#1b1d21";
@@ -63,9 +61,14 @@ export class Palette {
     if (isDark) this._scale[0] = rgb("#1d3a78");
   }
 
-  /** @param {number} slot -1 for none. */
-  slot(slot) {
-    return slot < 0 ? this.none : this.slots[slot % this.slots.length];
+  /** @param {number} number In the table; -1 for none. */
+  color(number) {
+    return this.table[number] ?? this.none;
+  }
+
+  /** @param {number} code Of a label; -1 for none. */
+  label(code) {
+    return this.color(this.ofLabels[code] ?? -1);
   }
 
   /** @param {number} t From 0 to 1. */
@@ -81,6 +84,7 @@ export class Palette {
   /** What a block is filled with. @param {string} by @param {number} color @param {number} value @param {number} overall Share of all points that is new. */
   fill(by, color, value, overall) {
     if (by === "purity" || by === "time") return this.scale(value);
-    return by === "fresh" ? this.fresh(relative(value, overall)) : this.slot(color);
+    if (by === "fresh") return this.fresh(relative(value, overall));
+    return by === "label" ? this.label(color) : this.color(color);
   }
 }

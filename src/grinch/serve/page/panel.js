@@ -2,7 +2,7 @@
 
 import { track } from "grinch/busy";
 import { changeList } from "grinch/changelist";
-import { clusterList } from "grinch/clusterlist";
+import { ClusterList } from "grinch/clusterlist";
 import { byId, el, later } from "grinch/dom";
 import { count, counted } from "grinch/format";
 import { nodePage } from "grinch/nodepage";
@@ -23,8 +23,8 @@ export class Panel {
     });
     const load = later(() => track(this._loadNode()), 60);
     app.state.on("selection cut since version again", load);
-    app.state.on("version cut again", () => track(this._loadClusters()));
-    app.state.on("clusters theme about", () => this._fill("clusters", clusterList(app, palette())));
+    app.state.on("version cut again isDrawn hasWords", () => track(this._loadClusters()));
+    this.clusters = new ClusterList(app, palette, byId("panel-clusters"));
     app.state.on("since version again", () => track(this._since({ since: app.values.since })));
     this._fill("node", this._hint());
     this._show();
@@ -93,8 +93,7 @@ export class Panel {
   }
 
   async _renamed() {
-    this.app.icicle.pictures.forget();
-    this.app.icicle.pictures.want(this.app.values.view.x0, this.app.values.view.x1, this.app.icicle.width);
+    this.app.icicle.renew();
     await Promise.all([this._loadNode(), this._loadClusters()]);
     byId("rename")?.focus();
   }
@@ -102,7 +101,8 @@ export class Panel {
   // Clusters and changes -------------------------------------------------------------------------------------------
 
   async _loadClusters() {
-    const { cut, version, n } = this.app.values;
+    const { cut, version, n, isDrawn } = this.app.values;
+    if (!isDrawn) return;
     if (!cut || !n) return this.app.state.set({ clusters: null });
     const turn = (this.clusterTurn = (this.clusterTurn ?? 0) + 1);
     const found = await this.app.ask(() => this.app.source.cut({ cut, version })).catch(() => undefined);

@@ -35,12 +35,15 @@ export class Picture {
     this.rows = [];
     this.isEnd = new Uint8Array(this.count).fill(1);
     this.below = new Uint8Array(this.count);
+    /** By block, the cluster it is in. */
+    this.top = new Int32Array(this.count).fill(-1);
     this.newest = 0;
     for (let i = 0; i < this.count; i += 1) {
       this.at.set(this.node[i], i);
       (this.rows[this.row[i]] ??= []).push(i);
       const above = this.parent[i];
       if (above >= 0) this.isEnd[above] = 0;
+      this.top[i] = this.flags[i] & TOP ? i : above >= 0 ? this.top[above] : -1;
       const isInside = this.flags[i] & WITHIN && !(this.flags[i] & TOP);
       this.below[i] = isInside ? Math.min((above >= 0 ? this.below[above] : 0) + 1, 200) : 0;
     }
@@ -84,11 +87,12 @@ export class Picture {
     return found;
   }
 
-  /** How many rows there are between two places. @param {number} x0 @param {number} x1 */
-  lastRow(x0, x1) {
+  /** The last row between two places; with `isAbove`, of those above the cut. @param {number} x0 @param {number} x1 @param {boolean} [isAbove] */
+  lastRow(x0, x1, isAbove = false) {
     for (let row = this.rows.length - 1; row > 0; row -= 1) {
       for (const i of this.rows[row] ?? []) {
-        if (this.start[i] < x1 && this.start[i] + this.size[i] > x0) return row;
+        const isIt = !isAbove || !(this.flags[i] & WITHIN);
+        if (isIt && this.start[i] < x1 && this.start[i] + this.size[i] > x0) return row;
       }
     }
     return 0;
@@ -102,6 +106,22 @@ export class Picture {
   /** @param {number} i @returns {string} */
   title(i) {
     return this.header.names[this.node[i]] ?? "";
+  }
+
+  /** A title without the words that are written above it. @param {number} i @returns {string} */
+  name(i) {
+    this.names ??= new Map();
+    if (!this.names.has(i)) this.names.set(i, this._shortened(i));
+    return this.names.get(i);
+  }
+
+  _shortened(i) {
+    const title = this.title(i), words = title.split(", ");
+    if (words.length < 2 || this.flags[i] & (NAMED | POINT)) return title;
+    const known = new Set();
+    for (let above = this.parent[i]; above >= 0; above = this.parent[above]) this.name(above).split(", ").slice(0, 3).forEach((word) => known.add(word));
+    const own = words.filter((word) => !known.has(word));
+    return (own.length ? own : words).slice(0, 3).join(", ");
   }
 
   /** @param {number} i @returns {import("grinch/state").Spot} */
@@ -131,7 +151,7 @@ export class Picture {
     const isSlot = by === "cluster" || by === "label";
     // A label says little of a block in which hardly any point has it.
     const base = by === "label" && this.color[i] >= 0
-      ? mix(palette.slot(this.color[i]), palette.none, Math.min(0.85, Math.max(0, 0.9 - 1.2 * this.value[i])))
+      ? mix(palette.label(this.color[i]), palette.none, Math.min(0.85, Math.max(0, 0.9 - 1.2 * this.value[i])))
       : by === "purity" && this.color[i] < 0 ? palette.none : palette.fill(by, this.color[i], this.value[i], this.overall);
     if (by === "cluster" && this.color[i] < 0) return mix(palette.none, palette.ground, this.row[i] % 2 ? 0.25 : 0);
     const fade = isSlot ? Math.min(FADE * this.below[i], MOST_FADED) : this.row[i] % 2 ? 0.1 : 0;

@@ -5,6 +5,8 @@ import { Picture } from "grinch/picture";
 
 const MARGIN = 0.3;
 const KEPT = 40;
+// Names that the server still looks for are asked for again, in milliseconds.
+const NAMES_AGAIN = 500;
 // A picture is good enough up to this much coarser than the screen.
 const COARSE = 1.25;
 const ROWS = 64;
@@ -25,8 +27,10 @@ export class Pictures {
     return [version, cut, color, since].join("|");
   }
 
-  forget() {
-    this.known = [];
+  /** Ask for a view again: its names have changed. Until they come, the old picture stays. */
+  renew(x0, x1, width) {
+    this.isStale = true;
+    this.want(x0, x1, width);
   }
 
   /** The finest picture that has all of a range; of other settings if there is none yet. */
@@ -45,7 +49,7 @@ export class Pictures {
 
   /** Whether a picture is all that a view needs. */
   suffices(picture, x0, x1, perPixel, rows) {
-    if (!picture || picture.key !== this.key()) return false;
+    if (!picture || this.isStale || picture.key !== this.key()) return false;
     const isWhole = picture.x0 <= Math.floor(x0) && picture.x1 >= Math.ceil(x1);
     const isDeep = picture.header.rows < ROWS || picture.asked.isExact || picture.row[picture.covering(x0, x1)] + rows <= ROWS;
     return isWhole && isDeep && picture.perPixel <= COARSE * perPixel;
@@ -80,7 +84,11 @@ export class Pictures {
   }
 
   _keep(picture) {
-    this.known = [picture, ...this.known.filter((old) => old.version === picture.version)].slice(0, KEPT);
+    const hasWords = picture.header.has_words;
+    this.known = [picture, ...this.known.filter((old) => old.version === picture.version && !this.isStale)].slice(0, KEPT);
+    this.isStale = false;
     this.onArrival(picture);
+    this.app.state.set({ hasWords });
+    if (!hasWords) setTimeout(() => this.app.icicle.renew(), NAMES_AGAIN);
   }
 }

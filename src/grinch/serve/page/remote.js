@@ -5,6 +5,7 @@
 //   layers({asked})                             {version, layers: [{cut, title, clusters, persistence}]}; null if they have to be asked for
 //   view({x0, x1, width, rows, cut, color, since, version})     → Message: the blocks of the icicle
 //   cut({cut, version})                         → Message: the clusters of a cut, from left to right
+//   clusters({cut, q, order, offset, limit, since, version})    some of the clusters, by size, new or name; those with a given name first
 //   node(node, {cut, since, version})           the page of a node
 //   members(node, {offset, limit, order, version})
 //   search(q, {limit, version})
@@ -72,6 +73,7 @@ export const about = () => ask(address("about"));
 export const layers = (asked) => patiently(() => ask(address("layers", asked)));
 export const view = (asked) => ask(address("view", asked));
 export const cut = (asked) => ask(address("cut", asked));
+export const clusters = (asked) => ask(address("clusters", asked));
 export const node = (node, asked) => ask(address(`node/${node}`, asked));
 export const members = (node, asked) => ask(address(`node/${node}/members`, asked));
 export const search = (q, asked) => ask(address("search", { q, ...asked }));

@@ -10,6 +10,7 @@ function splitter(id, property, pane) {
   const set = (width) => {
     const most = Math.max(innerWidth * 0.6, LEAST), next = Math.min(Math.max(width, LEAST), most);
     root.style.setProperty(property, `${Math.round(next)}px`);
+    line.setAttribute("aria-valuenow", String(Math.round((100 * next) / innerWidth)));
     remember(property, String(Math.round(next)));
   };
   const known = Number(remembered(property));

@@ -12,6 +12,7 @@ export class Theme {
   constructor(app) {
     this.app = app;
     this.palette = new Palette(isDark());
+    app.state.on("about", () => this._apply());
     system.addEventListener("change", () => this._apply());
     byId("theme").addEventListener("click", () => this.toggle());
   }
@@ -23,7 +24,7 @@ export class Theme {
   }
 
   _apply() {
-    this.palette = new Palette(isDark());
+    this.palette = new Palette(isDark(), this.app.values.about);
     this.app.state.set({ theme: isDark() ? "dark" : "light" });
     this.app.icicle?.draw();
   }

@@ -42,7 +42,7 @@ export class Tip {
   point(place, x, y) {
     if (place < 0) return this.hide();
     const cluster = this.app.map.clusterAt(place), title = this._title(place, 1, this.app.values.version);
-    const name = cluster && el("span", { class: "key" }, el("i", { style: { background: css(this.palette().slot(cluster.slot)) } }), cluster.title ?? `cluster of ${counted(cluster.size, "point")}`);
+    const name = cluster && el("span", { class: "key" }, el("i", { style: { background: css(this.palette().color(cluster.color)) } }), cluster.title ?? `cluster of ${counted(cluster.size, "point")}`);
     this._show([el("b", { text: title || "…" }), name], byId("map"), x, y);
   }
 

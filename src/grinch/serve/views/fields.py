@@ -14,6 +14,8 @@ LABEL_NAMES = ("label", "class", "category", "target", "y")
 TEXT_NAMES = ("text", "title", "name", "content", "body", "sentence", "description", "abstract", "headline")
 # Characters of a text in a list; the whole text is in the payload.
 MAX_TEXT = 2_000
+# The values of a class are no more than this share of the points that are looked at.
+MAX_DISTINCT = 0.95
 # Values that are nested more deeply in a payload are not shown.
 MAX_DEPTH = 50
 
@@ -46,7 +48,7 @@ class Fields:
         known = {str(name): None for row in rows for name in row if name not in named.values()}
         texts = {name: [row[name] for row in rows if isinstance(row.get(name), str)] for name in known}
         image = next((name for name in known if _is_image(name, texts[name])), None)
-        label = next((name for name in known if name.lower() in LABEL_NAMES and _is_class(name, rows)), None)
+        label = next((name for name in known if name.lower() in LABEL_NAMES and _is_class(rows, name)), None)
         taken = {image, label, *named.values()}
         readable = {name: values for name, values in texts.items() if _is_readable(values) and name not in taken}
         usual = next((name for name in readable if name.lower() in TEXT_NAMES), None)
@@ -114,10 +116,12 @@ def _is_readable(values: list[str]) -> bool:
     return sum(any(letter.isalpha() for letter in value) for value in values) > len(values) / 2
 
 
-def _is_class(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the values of a field repeat, as classes do and coordinates do not."""
-    values = [str(row[name]) for row in rows if row.get(name) is not None]
-    return len(set(values)) <= max(len(values) / 2, 12)
+def _is_class(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Return whether values repeat, as classes do, however many there are; coordinates and ids do not."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    if any(isinstance(value, float) and value == value and not value.is_integer() for value in values):
+        return False
+    return len(set(map(str, values))) <= max(MAX_DISTINCT * len(values), 12)
 
 
 def _is_image(name: str, values: list[str]) -> bool:

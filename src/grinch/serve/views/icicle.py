@@ -23,13 +23,13 @@ DTYPES = {"u1", "u2", "u4", "i4", "f4", "f8"}
 
 # A split is shown if its smaller side is at least this wide on the screen.
 MIN_PIXELS = 3.0
-# Narrower blocks have no room for a title.
-MIN_PIXELS_FOR_TITLE = 36.0
+# Narrower blocks have no room for a title; names of clusters are written downwards where they have to be.
+MIN_PIXELS_FOR_TITLE, MIN_PIXELS_FOR_CLUSTER = 36.0, 12.0
 MAX_TITLES = 150
 MAX_ROWS, MAX_PIXELS = 64, 8_000
 MAX_LISTED_CLUSTERS = 200
 MAX_TITLE = 120
-N_TITLE_WORDS = 4
+N_TITLE_WORDS = 5
 
 # Flags of a block.
 MORE, TOP, POINT, NAMED, WITHIN = 1, 2, 4, 8, 16
@@ -86,7 +86,8 @@ def view(
 ) -> bytes:
     """Return the blocks between two places for a width in pixels."""
     if not scene.n:
-        return pack_arrays({"version": scene.version, "n": 0, "x0": 0, "x1": 0, "path": [], "names": {}, "rows": 0}, {})
+        nothing: dict[str, Any] = {"n": 0, "x0": 0, "x1": 0, "path": [], "names": {}, "has_words": True, "rows": 0}
+        return pack_arrays({"version": scene.version, **nothing}, {})
     stop = scene.n if x1 is None else x1
     begin = int(np.clip(np.floor(x0), 0, scene.n - 1))
     end = int(np.clip(np.ceil(stop), begin + 1, scene.n))
@@ -100,15 +101,17 @@ def view(
     flags = np.where((sizes > 1) & (shown.ends < 0), MORE, 0)
     flags |= np.where(np.isin(nodes, chosen.nodes), TOP, 0) | np.where(sizes == 1, POINT, 0)
     flags |= np.where(clusters >= 0, WITHIN, 0) | np.where(np.isin(nodes, list(names)), NAMED, 0)
-    wide = np.flatnonzero(sizes >= MIN_PIXELS_FOR_TITLE * per_pixel)
-    wide = wide[np.argsort(-sizes[wide], kind="stable")][:MAX_TITLES]
+    least = np.where(flags & TOP, MIN_PIXELS_FOR_CLUSTER, MIN_PIXELS_FOR_TITLE)
+    wide = np.flatnonzero(sizes >= least * per_pixel)
+    wide, has_words = wide[np.argsort(-sizes[wide], kind="stable")][:MAX_TITLES], viewer.has_words(scene)
     header = {
         "version": scene.version,
         "n": scene.n,
         "x0": begin,
         "x1": end,
-        "path": [crumb(viewer, scene, v, chosen) for v in scene.path(int(nodes[0]))],
-        "names": {str(v): title(viewer, scene, v, chosen) for v in nodes[wide].tolist()},
+        "path": [crumb(viewer, scene, v, chosen, has_words) for v in scene.path(int(nodes[0]))],
+        "names": {str(v): title(viewer, scene, v, chosen, has_words) for v in nodes[wide].tolist()},
+        "has_words": has_words,
         "rows": int(shown.rows.max()) + 1,
         "since": since,
     }
@@ -131,62 +134,72 @@ def view(
 def _colors(
     viewer: Viewer, scene: Scene, nodes: Ids, clusters: npt.NDArray[Any], cut: Cut, color: str, since: int | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    slots, sizes = np.append(cut.slots.astype(np.int32), -1)[clusters], scene.sizes[nodes]
+    colors, sizes = np.append(cut.colors.astype(np.int32), -1)[clusters], scene.sizes[nodes]
     if color in ("label", "purity") and scene.codes is not None:
         best, counts = scene.commonest
         return best[nodes], counts[nodes] / sizes
     if color == "time":
-        return slots, scene.mean_arrival(nodes)
+        return colors, scene.mean_arrival(nodes)
     if color == "fresh":
-        return slots, scene.fresh(nodes, since or 0) / sizes
+        return colors, scene.fresh(nodes, since or 0) / sizes
     if color != "cluster":
         raise ValueError(f"color must be one of {', '.join(viewer.colors(scene))}; got {color!r:.60}")
-    return slots, np.ones(len(nodes))
+    return colors, np.ones(len(nodes))
 
 
 def clusters(viewer: Viewer, scene: Scene, cut: str | None) -> bytes:
-    """Return the clusters of a cut, from left to right, and a list of the largest with titles and keywords."""
+    """Return the clusters of a cut, from left to right, and the names of the largest and all given ones."""
     if not scene.n:
-        return pack_arrays({"version": scene.version, "cut": cut, "title": "", "clusters": 0, "list": []}, {})
-    chosen, sample = viewer.cut_of(scene, cut), viewer.sample(scene)
+        nothing: dict[str, Any] = {"cut": cut, "title": "", "clusters": 0, "list": [], "named": [], "has_words": True}
+        return pack_arrays({"version": scene.version, **nothing}, {})
+    chosen, has_words = viewer.cut_of(scene, cut), viewer.has_words(scene)
     listed = [
         {
             "cluster": int(chosen.clusters[i]),
             **scene.spot(v := int(chosen.nodes[i])),
-            "slot": int(chosen.slots[i]),
-            "name": title(viewer, scene, v, chosen),
-            "keywords": sample.keywords(v),
+            "name": title(viewer, scene, v, chosen, has_words),
         }
         for i in np.argsort(-chosen.sizes, kind="stable")[:MAX_LISTED_CLUSTERS].tolist()
     ]
+    names = {v: name for v in chosen.nodes.tolist() if (name := _name_of_cluster(scene, v, chosen)) is not None}
+    named = [{**scene.spot(v), "name": name} for v, name in (names | scene.names).items()]
     about = {"version": scene.version, "cut": chosen.name, "title": chosen.title, "clusters": len(chosen)}
-    return pack_arrays({**about, "list": listed}, cut_arrays(chosen))
+    return pack_arrays({**about, "list": listed, "named": named, "has_words": has_words}, cut_arrays(chosen))
 
 
 def cut_arrays(cut: Cut) -> dict[str, npt.NDArray[Any]]:
     """Return the clusters of a cut as the page takes them."""
     columns = {"start": cut.starts, "size": cut.sizes, "node": cut.nodes}
-    return {**columns, "cluster": cut.clusters.astype(np.int32), "slot": cut.slots}
+    return {**columns, "cluster": cut.clusters.astype(np.int32), "color": cut.colors}
 
 
 # Titles -----------------------------------------------------------------------------------------------------------
 
 
-def title(viewer: Viewer, scene: Scene, v: int, cut: Cut | None = None) -> str:
-    """Return a node's given name, the name of its cluster, its keywords, its commonest label, or its size."""
-    name = scene.names.get(v) or _name_of_cluster(scene, v, cut)
+def title(viewer: Viewer, scene: Scene, v: int, cut: Cut | None = None, has_words: bool = True) -> str:
+    """Return a node's given name, the name of its cluster, its keywords, its commonest label, or its size.
+
+    Without ``has_words``, what is known before the words of texts are.
+    """
+    name = given_name(scene, v, cut)
     if name is not None:
         return name
-    with scene.lock:
-        if v not in scene.titles:
-            scene.titles[v] = _description(viewer, scene, v)
-        return scene.titles[v]
+    if not has_words and v not in scene.titles:
+        return _description(viewer, scene, v, False)
+    if v not in scene.titles:
+        scene.titles[v] = _description(viewer, scene, v)
+    return scene.titles[v]
 
 
-def crumb(viewer: Viewer, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
+def given_name(scene: Scene, v: int, cut: Cut | None) -> str | None:
+    """Return the name that somebody gave to a node, or to the cluster that it is."""
+    return scene.names.get(v) or _name_of_cluster(scene, v, cut)
+
+
+def crumb(viewer: Viewer, scene: Scene, v: int, cut: Cut | None, has_words: bool = True) -> dict[str, Any]:
     """Return a node as a step of the path to another."""
     is_all, height = v == scene.tree.root and v not in scene.names, float(scene.heights[v])
-    name = "all points" if is_all else title(viewer, scene, v, cut)
+    name = "all points" if is_all else title(viewer, scene, v, cut, has_words)
     return {**scene.spot(v), "name": name, "height": height if np.isfinite(height) else None}
 
 
@@ -198,15 +211,16 @@ def _name_of_cluster(scene: Scene, v: int, cut: Cut | None) -> str | None:
     return named.get(int(cut.clusters[i])) if i >= 0 and int(cut.nodes[i]) == v else None
 
 
-def _description(viewer: Viewer, scene: Scene, v: int) -> str:
+def _description(viewer: Viewer, scene: Scene, v: int, has_words: bool = True) -> str:
     size = int(scene.sizes[v])
     if size == 1:
         name, payload = viewer.backend.points([scene.look.positions[scene.order[scene.starts[v]]]])[0]
         text = viewer.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
         return text[:MAX_TITLE]
-    words = viewer.sample(scene).keywords(v, N_TITLE_WORDS) if scene.has_text else []
-    if words and v != scene.tree.root:
-        return ", ".join(words)
+    if scene.has_text and has_words and v != scene.tree.root:
+        words = viewer.sample(scene).keywords(v, N_TITLE_WORDS)
+        if words:
+            return ", ".join(words)
     if scene.codes is not None:
         best, counts = scene.commonest
         if best[v] >= 0 and counts[v] >= size / 2:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
-from grinch._types import Counts, Floats
+from grinch._types import Counts, Floats, Ids
+from grinch.neighbors import nearest_among
 from grinch.serve.views.icicle import pack_arrays
 from grinch.serve.views.scene import Scene
+from grinch.tree.layout import N_NEIGHBORS, Plane, filled, lay_out, spread_over
 
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
 
-Plane = npt.NDArray[np.float32]
-
 # Larger coordinates cannot be told apart in 32 bits.
 MAX_COORDINATE = 1e30
-# UMAP of more points takes too long to wait for.
-MAX_POINTS_FOR_UMAP = 100_000
+# Of more points, a sample is laid out, and the others beside it; likewise while no more than this share is new.
+MAX_POINTS, MAX_SHARE_NEW = 100_000, 1 / 3
 ROWS_PER_CHUNK = 65_536
 NO_LABEL = 65_535
 
@@ -30,10 +27,9 @@ NO_LABEL = 65_535
 def methods(viewer: Viewer, scene: Scene) -> list[str]:
     """Return the methods by which points can be put on a plane, the default first."""
     columns = [] if viewer.fields.x is None else ["columns"]
-    if not scene.n or viewer.backend.n_features is None:
-        return columns
-    has_umap = 3 < scene.n <= MAX_POINTS_FOR_UMAP and find_spec("umap") is not None
-    return [*columns, "pca", *(["umap"] if has_umap else [])]
+    has_vectors = scene.n > 0 and viewer.backend.n_features is not None
+    is_connected = has_vectors or (0 < scene.n <= MAX_POINTS and viewer.backend.has_neighbors)
+    return [*columns, *(["neighbors"] if is_connected else []), *(["pca"] if has_vectors else [])]
 
 
 def make_map(viewer: Viewer, scene: Scene, method: str) -> bytes:
@@ -43,10 +39,8 @@ def make_map(viewer: Viewer, scene: Scene, method: str) -> bytes:
         names = str(viewer.fields.x), str(viewer.fields.y)
         payloads = viewer.backend.payloads(positions)
         plane = np.array([[_coordinate(payload, name) for name in names] for payload in payloads], np.float32)
-    elif method == "umap":
-        rows = viewer.backend.rows(positions)
-        dense = viewer.sample(scene).comparable(rows) if scipy.sparse.issparse(rows) else np.asarray(rows, np.float32)
-        plane = _umap(dense, viewer.backend.metric())
+    elif method == "neighbors":
+        plane = filled(_by_neighbors(viewer, scene, positions))
     else:
         plane = _pca(viewer, scene, positions)
     x, y, aspect = quantized(plane)
@@ -120,14 +114,49 @@ def _pca(viewer: Viewer, scene: Scene, positions: Counts) -> Plane:
     return plane
 
 
-def _umap(rows: npt.NDArray[np.float32], metric: str) -> Plane:
-    """Return the plane of UMAP; takes seconds to minutes."""
-    import umap
+def _by_neighbors(viewer: Viewer, scene: Scene, positions: Counts) -> Plane:
+    """Return points laid out by their neighbours; those that were shown before stay where they were."""
+    start = None
+    if viewer.laid_out is not None:
+        plane, is_known = _places_of(positions, *viewer.laid_out)
+        if is_known.any():
+            start = spread_over(plane[is_known], np.flatnonzero(is_known).astype(np.int32), scene.gaps, scene.n)
+        if start is not None and is_known.mean() >= 1 - MAX_SHARE_NEW:
+            return _remembered(viewer, positions, start)
+    near = _known_neighbors(viewer, positions) if scene.n <= MAX_POINTS else None
+    if near is None:
+        sample = viewer.sample(scene)
+        assert sample.rows is not None
+        near, places = nearest_among(sample.rows, min(N_NEIGHBORS, len(sample.rows) - 1)), sample.places
+        some = lay_out(near, None if start is None else start[places])
+        return _remembered(viewer, positions, spread_over(some, places.astype(np.int32), scene.gaps, scene.n))
+    return _remembered(viewer, positions, lay_out(near, start))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        reducer = umap.UMAP(n_neighbors=min(15, len(rows) - 1), metric=metric, random_state=0, n_jobs=1)
-        plane: Plane = reducer.fit_transform(rows).astype(np.float32)
+
+def _known_neighbors(viewer: Viewer, positions: Counts) -> Ids | None:
+    """Return the neighbours of the points at these positions, as numbers into them; None if they are not known."""
+    found = viewer.backend.neighbors() if viewer.backend.has_neighbors else None
+    if found is None:
+        return None
+    known, near = found
+    number = np.full(int(max(known.max(initial=0), positions.max(initial=0))) + 2, -1, np.int32)
+    number[positions] = np.arange(len(positions))
+    ordered = np.full((len(positions), near.shape[1]), -1, np.int32)
+    is_there = number[known] >= 0
+    ordered[number[known[is_there]]] = number[np.where(near[is_there] < 0, -1, known[near[is_there]])]
+    # Without gaps, which those that were removed leave.
+    return np.take_along_axis(ordered, np.argsort(ordered < 0, axis=1, kind="stable"), axis=1)
+
+
+def _places_of(positions: Counts, known: Counts, plane: Plane) -> tuple[Plane, npt.NDArray[np.bool_]]:
+    """Return where points were before, and of which that is known."""
+    at = np.minimum(np.searchsorted(known, positions), len(known) - 1)
+    return plane[at], known[at] == positions
+
+
+def _remembered(viewer: Viewer, positions: Counts, plane: Plane) -> Plane:
+    order = np.argsort(positions)
+    viewer.laid_out = positions[order], plane[order]
     return plane
 
 

@@ -20,7 +20,7 @@ from grinch.tree.keys import leaf_keys
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
 
-N_EXEMPLARS, N_NEAREST, N_LABELS, N_KEYWORDS = 6, 6, 12, 8
+N_EXEMPLARS, N_NEAREST, N_LABELS, N_KEYWORDS = 6, 6, 8, 8
 # Exemplars are the most central of this many members; of larger nodes, of an even sample.
 MAX_COMPARED = 5_000
 # Nodes of about the same size among which the nearest are searched.
@@ -54,7 +54,7 @@ class NodePages:
             "title": title(viewer, scene, v, cut),
             "keywords": self.sample.keywords(v, N_KEYWORDS),
             "columns": self._columns(v, central),
-            "labels": self._labels(v),
+            **self._labels(v),
             "exemplars": self.listed(central[:N_EXEMPLARS].tolist()),
             "path": [crumb(viewer, scene, u, cut) for u in scene.path(v)],
             "children": [self._short(u, cut) for u in self._sides(v)],
@@ -167,14 +167,16 @@ class NodePages:
             return None
         return {"from": low, "to": high, "share": (high - low) / top if top > 0 else 0.0}
 
-    def _labels(self, v: int) -> list[dict[str, Any]] | None:
+    def _labels(self, v: int) -> dict[str, Any]:
+        """Return the commonest labels of a node, how many labels there are, and how many points have one."""
         scene = self.scene
         if scene.codes is None:
-            return None
+            return {"labels": None, "n_labels": 0, "n_labelled": 0}
         codes = scene.codes[scene.leaves(v)]
         counts = np.bincount(codes[codes >= 0], minlength=1)
         best = np.argsort(-counts, kind="stable")[:N_LABELS].tolist()
-        return [{"name": scene.label_names[code], "count": int(counts[code])} for code in best if counts[code]]
+        listed = [{"name": scene.label_names[code], "count": int(counts[code])} for code in best if counts[code]]
+        return {"labels": listed, "n_labels": int((counts > 0).sum()), "n_labelled": int(counts.sum())}
 
     def splits_of(self, nodes: Ids) -> Ids:
         """Return for each node the first split at or below it with more than a few points on both sides, or itself."""

@@ -6,6 +6,7 @@ the difference of two sums, and its words are next to each other.
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import Any
 
@@ -67,7 +68,7 @@ class Sample:
     """Some of the points of a scene: their rows and texts."""
 
     def __init__(self, scene: Scene, backend: Backend, fields: Fields, directions: Directions):
-        self.scene, self.metric = scene, backend.metric()
+        self.scene, self.metric, self._lock = scene, backend.metric(), threading.Lock()
         self._backend, self._fields, self._directions = backend, fields, directions
         self.is_shortened = _is_wide(backend.rows(scene.look.positions[:1])) if scene.n else False
         width = N_DIRECTIONS if self.is_shortened else backend.n_features or 1
@@ -80,9 +81,19 @@ class Sample:
         rows = self._backend.rows(self._positions) if self.scene.n else None
         return None if rows is None else self.comparable(rows)
 
-    @cached_property
+    @property
     def words(self) -> Words | None:
-        """The words of their texts; None if they have none."""
+        """The words of their texts, found once; None if they have none."""
+        with self._lock:
+            return self._words
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the words have been found."""
+        return "_words" in self.__dict__
+
+    @cached_property
+    def _words(self) -> Words | None:
         if not self._fields.has_text or not self.scene.n:
             return None
         texts = [self._fields.text_of(payload) for payload in self._backend.payloads(self._positions)]

@@ -13,15 +13,13 @@ import numpy.typing as npt
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
 from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
-from grinch.plots.style import PALETTE, color_slots
+from grinch.plots.colors import label_colors, tree_colors
 from grinch.store.queries import Look
-from grinch.tree.blocks import Blocks, blocks, commonest, display
+from grinch.tree.blocks import Blocks, blocks, commonest, display, hues
 
 if TYPE_CHECKING:
     from grinch.serve.views.sample import Sample
 
-# Distinguishable colors.
-SLOTS = len(PALETTE)
 MAX_K = 5_000
 MAX_CACHED_CUTS = 64
 # Each cluster of a cut into k clusters has at least this share of the points: outliers are in none.
@@ -32,14 +30,14 @@ MAX_PATH = 12
 
 
 class Cut(NamedTuple):
-    """The clusters of a cut, from left to right: the node of each, its start, size, id, and color slot."""
+    """The clusters of a cut, from left to right: the node of each, its start, size, id, and color."""
 
     name: str
     nodes: Ids
     starts: Ids
     sizes: Ids
     clusters: Labels
-    slots: npt.NDArray[np.uint8]
+    colors: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -149,6 +147,13 @@ class Scene:
         parents = self.tree.parents()
         return np.where(parents >= 0, self.sizes[parents], 0)
 
+    @cached_property
+    def gaps(self) -> Ids:
+        """By place, the size of the smallest node over the point there and the one to its left."""
+        gaps, internal = np.zeros(self.n, np.int32), self.tree.internal_nodes()
+        gaps[self.starts[self.tree.child_pairs()[internal]].max(axis=1)] = self.sizes[internal]
+        return gaps
+
     # Cuts ---------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -187,17 +192,18 @@ class Scene:
         order = np.argsort(self.starts[tops], kind="stable")
         tops = tops[order]
         clusters = np.arange(len(tops)) if ids is None else ids[order]
-        # The color follows the oldest point, which stays when clusters grow, or another cut is taken.
-        slots = color_slots(self._oldest(tops) if ids is None else clusters)
-        return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
+        return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, tree_colors(self.hues[tops]))
 
-    def _oldest(self, tops: Ids) -> Labels:
-        starts, ends = self.starts[tops], self.starts[tops] + self.sizes[tops]
-        if not len(starts):
-            return np.empty(0, np.int64)
-        # Every second range is between two clusters; one more entry, at the end of the last one.
-        order = np.append(self.order, self.n)
-        return np.minimum.reduceat(order, np.column_stack([starts, ends]).ravel())[::2].astype(np.int64)
+    @cached_property
+    def hues(self) -> Floats:
+        """By node, a number from 0 to 1 for its hue."""
+        return hues(self.tree, self.starts)
+
+    @cached_property
+    def label_colors(self) -> npt.NDArray[np.uint8]:
+        """By label, its color."""
+        assert self.codes is not None
+        return label_colors(self.codes, self.order, len(self.label_names))
 
     @cached_property
     def commonest(self) -> tuple[Ids, Ids]:

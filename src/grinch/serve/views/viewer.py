@@ -12,28 +12,32 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch._types import Floats, Labels
+from grinch._types import Counts, Floats, Labels
+from grinch.plots.colors import COLORS
 from grinch.serve.backend import MAX_POINTS_FOR_LAYERS, Backend, sampled
 from grinch.serve.background import Background, Computing
 from grinch.serve.node_names import NamedNodes
-from grinch.serve.views import history, icicle, maps
+from grinch.serve.views import cluster_list, history, icicle, maps
 from grinch.serve.views.fields import IMAGE_ENDINGS, Fields, check_named
 from grinch.serve.views.nodes import NodePages, place
 from grinch.serve.views.sample import Directions, Sample
 from grinch.serve.views.scene import Cut, Scene, known_range, layer_title, whole_number
 from grinch.serve.views.search import search
 from grinch.store.queries import Look
+from grinch.tree.layout import Plane
 
 MAX_LABELS = 1_000
 # Labels of more points than this are read only if the user named their field.
 MAX_POINTS_FOR_LABELS = 200_000
 # New scenes take at most this share of the time, so that viewing does not delay the writer.
 SHARE_OF_TIME = 0.2
-# A cut with more clusters than this share of the points is not the one shown first; this many clusters are, instead.
-MAX_CLUSTER_SHARE, DEFAULT_K = 1 / 4, 40
-# Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
-MAP_WAIT, UMAP_WAIT = 60.0, 0.3
-N_FOR_FIELDS = 200
+# The first cut that is shown has at most so many clusters; where no tracked cut has, it has about this number.
+MAX_FIRST, DEFAULT_K = 40, 25
+# Seconds that a request waits for a map, or for the words of texts, before it is asked for again.
+MAP_WAIT, WORDS_WAIT = 0.3, 0.2
+# The map of so few points is waited for.
+FEW_POINTS, LONG_WAIT = 5_000, 60.0
+N_FOR_FIELDS = 1_000
 
 
 class Stale(Exception):
@@ -53,7 +57,7 @@ class Viewer:
         A store, a model or a tree (:mod:`grinch.serve.backend`).
     text, image, label, x, y : str, optional
         The fields of the payload that are the text, the image, the true class, and the place on the map; the first
-        three are detected where their names are usual.
+        three are detected where their names are usual. A store remembers them; an empty text forgets.
     images : Path, optional
         The folder below which image files are read. Without it none are.
     labels : sequence, optional
@@ -88,22 +92,28 @@ class Viewer:
             raise ValueError("x and y are the two columns of a map: give both of them, or none")
         self.backend = backend
         self.images = None if images is None else images.resolve(strict=True)
-        self._given_fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
+        given = {"text": text, "image": image, "label": label, "x": x, "y": y}
         self._given_labels = labels
         self._label_at: dict[int, Any] | None = None
         self._label_numbers: dict[Any, int] = {}
         self.fields = Fields()
         self.names = NamedNodes(backend)
+        named = {what: name for what, name in given.items() if name is not None}
+        self._named_fields = {what: name for what, name in (self.names.fields() | named).items() if name}
         self._building = threading.Lock()
         self._took, self._built_at = 0.0, 0.0
-        self._layers, self._map = Background(), Background()
+        self._layers, self._map, self._words = Background(), Background(), Background()
         self._layers_took, self._layers_at = 0.0, 0.0
         # The axes of the map, and the number of points they were found from.
         self.axes: tuple[Floats, Floats, int] | None = None
+        # The positions of the points that were laid out by their neighbours, ascending, and where they are.
+        self.laid_out: tuple[Counts, Plane] | None = None
         self._directions = Directions()
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
-        self._check_named_fields(self.scene.look.positions)
+        self._check_named_fields(named)
+        if named and backend.kind == "store":
+            self.names.name_fields({what: name or None for what, name in named.items()})
 
     # Versions -----------------------------------------------------------------------------------------------------
 
@@ -134,12 +144,20 @@ class Viewer:
     def _build(self) -> Scene:
         begin = time.monotonic()
         look = self.backend.read(lambda view: view.look())
-        if look.tree.n_leaves:
-            some = list(self.backend.payloads(look.positions[sampled(len(look.positions), N_FOR_FIELDS)]))
-            self.fields = Fields.detect(some, **self._given_fields)
-        scene = Scene(look, *self._labels(look))
+        scene = Scene(look)
+        if scene.n:
+            # Neighbours in the tree, since those are of one class if any are.
+            places = np.unique(np.add.outer(sampled(scene.n, N_FOR_FIELDS // 2), (0, 1)).clip(max=scene.n - 1))
+            some = list(self.backend.payloads(look.positions[scene.order[places]]))
+            self.fields = Fields.detect(some, **self._named_fields)
+        scene.codes, scene.label_names = self._labels(look)
         scene.has_text = self.fields.has_text
         self.names.update(scene)
+        if scene.n:
+            self.cut_of(scene, None)  # what a page asks for first
+        if self._scenes and self.scene.sample is not None and self.scene.sample.has_words:
+            # Names are shown: those of the next version come with it.
+            self.has_words(scene, None)
         # Requests for the last version may still come.
         self._scenes = {scene.version: scene, **dict(list(self._scenes.items())[:1])}
         self._built_at = time.monotonic()
@@ -153,9 +171,9 @@ class Viewer:
             raise Stale(int(version or 0), self.version)
         return scene
 
-    def _check_named_fields(self, positions: Any) -> None:
-        """Refuse fields that the user named and no point has."""
-        missing = {what: name for what, name in self._given_fields.items() if name is not None}
+    def _check_named_fields(self, given: dict[str, str]) -> None:
+        """Refuse fields that the user named and no point has; forget those that were remembered."""
+        missing, positions = dict(self._named_fields), self.scene.look.positions
         if not missing or not len(positions):
             return
         for payload in self.backend.payloads(positions):
@@ -163,7 +181,12 @@ class Viewer:
             missing = {what: name for what, name in missing.items() if name not in fields}
             if not missing:
                 return
-        check_named(list(self.backend.payloads(positions[sampled(len(positions), N_FOR_FIELDS)])), **missing)
+        check_named(
+            list(self.backend.payloads(positions[sampled(len(positions), N_FOR_FIELDS)])),
+            **{what: name for what, name in missing.items() if given.get(what)},
+        )
+        self._named_fields = {what: name for what, name in self._named_fields.items() if what not in missing}
+        self.scene = self._build()
 
     def _labels(self, look: Look) -> tuple[Labels | None, list[str]]:
         """Return the true class of each point as a number, -1 for none, and the names; None if there are none."""
@@ -185,7 +208,7 @@ class Viewer:
                 self._label_at = dict(zip(positions, labels, strict=True))
             # Points that came later have none.
             return [_as_label(self._label_at.get(position)) for position in positions]
-        is_wanted = self._given_fields["label"] is not None or len(positions) <= MAX_POINTS_FOR_LABELS
+        is_wanted = "label" in self._named_fields or len(positions) <= MAX_POINTS_FOR_LABELS
         if self.fields.label is None or not is_wanted:
             return None
         return [_as_label(self.fields.label_of(payload)) for payload in self.backend.payloads(look.positions)]
@@ -196,6 +219,19 @@ class Viewer:
             if scene.sample is None:
                 scene.sample = Sample(scene, self.backend, self.fields, self._directions)
             return scene.sample
+
+    def has_words(self, scene: Scene, wait: float | None = WORDS_WAIT) -> bool:
+        """Return whether the words of texts are known after some seconds; they are found in the background.
+
+        Until then nodes are called by their sizes. With ``wait=None``, wait until they are known.
+        """
+        if not scene.has_text:
+            return True
+        try:
+            self._words.get(scene.version, lambda: self.sample(scene).words, wait)
+        except Computing:
+            return False
+        return True
 
     # The whole ----------------------------------------------------------------------------------------------------
 
@@ -217,7 +253,9 @@ class Viewer:
             "cut": self.default_cut(scene),
             "max_k": scene.max_k,
             "colors": self.colors(scene),
+            "palette": COLORS,
             "labels": scene.label_names[:MAX_LABELS] if scene.codes is not None else None,
+            "label_colors": scene.label_colors.tolist() if scene.codes is not None else None,
             "times": None if times is None else {"first": times[0], "last": times[1]},
             "map": {"methods": methods, "method": methods[0]} if methods else None,
             "has_text": self.fields.has_text,
@@ -239,7 +277,6 @@ class Viewer:
                 "cut": f"cut:{name}",
                 "title": titles.get(name, name),
                 "clusters": len(scene.cut(f"cut:{name}")),
-                "is_recut_advised": name in scene.look.drifted,
             }
             for name in scene.look.cuts
         ]
@@ -252,9 +289,8 @@ class Viewer:
 
     def default_cut(self, scene: Scene) -> str:
         """Return the cut that is shown first."""
-        # A cut into mostly single points (that of a store for which a recut is advised, say) is not a good start.
         names = [f"cut:{name}" for name in scene.look.cuts]
-        good = next((name for name in names if len(scene.cut(name)) <= MAX_CLUSTER_SHARE * scene.n + 4), None)
+        good = next((name for name in names if len(scene.cut(name)) <= min(MAX_FIRST, scene.n / 4 + 4)), None)
         return good or f"k:{max(min(scene.max_k, DEFAULT_K), 1)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
@@ -302,8 +338,21 @@ class Viewer:
         return icicle.view(self, self.at(version), x0, x1, width, rows, cut, color, since)
 
     def cut(self, cut: str | None = None, version: int | None = None) -> bytes:
-        """Return the clusters of a cut, from left to right, and a list of the largest."""
+        """Return the clusters of a cut, from left to right, and the names of the largest."""
         return icicle.clusters(self, self.at(version), cut)
+
+    def clusters(
+        self,
+        cut: str | None = None,
+        q: str = "",
+        order: str = "size",
+        offset: int = 0,
+        limit: int = 100,
+        since: int | None = None,
+        version: int | None = None,
+    ) -> dict[str, Any]:
+        """Return some of the clusters of a cut, those with a given name first."""
+        return cluster_list.clusters(self, self.at(version), cut, q.strip(), order, offset, limit, since)
 
     def node(
         self, node: int, cut: str | None = None, since: int | None = None, version: int | None = None
@@ -387,8 +436,10 @@ class Viewer:
         chosen = method or known[0]
         if chosen not in known:
             raise ValueError(f"method must be one of {', '.join(known)}; got {chosen!r:.60}")
-        wait, key = UMAP_WAIT if chosen == "umap" else MAP_WAIT, (chosen, scene.version)
-        message: bytes = self._map.get(key, lambda: maps.make_map(self, scene, chosen), wait=wait)
+        key = chosen, scene.version
+        message: bytes = self._map.get(
+            key, lambda: maps.make_map(self, scene, chosen), wait=LONG_WAIT if scene.n <= FEW_POINTS else MAP_WAIT
+        )
         return message
 
     def points(self, what: str, since: int | None = None, version: int | None = None) -> bytes:

@@ -6,7 +6,6 @@ past it. So every branch is asked about the points that may belong to it, and th
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from grinch._checks import count_rows
 from grinch._types import Floats, Labels
 from grinch.io.rows import n_bytes, taken
 from grinch.sharded.files import read_arrays, read_part, write_arrays
-from grinch.sharded.job import Job, shard_name
+from grinch.sharded.job import Job
 from grinch.sharded.stages import route, skeleton
 from grinch.sharded.stages.route import Members, members_of, rows_at
 
@@ -50,7 +49,7 @@ class Moves(NamedTuple):
 
 def ask(job: Job, shard: int) -> dict[str, int]:
     """Find how near the points of a shard are to each other where it matters, and to guests that may belong here."""
-    plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
+    plan, members = skeleton.load(job), members_of(job, shard)
     rows = rows_at(job, members.pieces, members.positions)
     guests, guest_rows, guest_branches, guest_shards = guests_of_shard(job, plan, shard)
     own, nothing = np.full(len(members.numbers), np.nan), np.empty(0, np.int64)
@@ -65,7 +64,7 @@ def ask(job: Job, shard: int) -> dict[str, int]:
     order = np.lexsort((guests[asked], guest_shards[asked]))
     asked, nearest = asked[order], nearest[order]
     write_arrays(
-        _answers_path(job, shard),
+        job.of_shard(ASKING, shard),
         own=own,
         guests=guests[asked],
         branches=guest_branches[asked],
@@ -101,17 +100,13 @@ def guests_of_shard(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labe
     return numbers, rows_at(job, pieces, positions), branches, plan.shard_of[homes]
 
 
-def _answers_path(job: Job, shard: int) -> Path:
-    return job.path(ASKING, f"{shard_name(shard)}.npz")
-
-
 # Deciding ---------------------------------------------------------------------------------------------------------
 
 
 def decide(job: Job, shard: int) -> dict[str, int]:
     """Choose the points of a shard that go to another branch: those with a nearer neighbour there."""
-    plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
-    (own,) = read_arrays(_answers_path(job, shard), "own")
+    plan, members = skeleton.load(job), members_of(job, shard)
+    (own,) = read_arrays(job.of_shard(ASKING, shard), "own")
     answers = _answers_about(job, plan.n_shards, shard)
     at = np.searchsorted(members.numbers, answers.guests)
     is_nearer = answers.scores > own[at]
@@ -125,7 +120,7 @@ def decide(job: Job, shard: int) -> dict[str, int]:
     goes, there = goes[np.argsort(there, kind="stable")], np.sort(there, kind="stable")
     at = np.searchsorted(members.numbers, answers.guests[goes])
     write_arrays(
-        _moves_path(job, shard),
+        job.of_shard(DECIDING, shard),
         numbers=members.numbers[at],
         pieces=members.pieces[at],
         positions=members.positions[at],
@@ -137,21 +132,17 @@ def decide(job: Job, shard: int) -> dict[str, int]:
 
 def moves_from(job: Job, shard: int) -> Moves:
     """Return the points that leave a shard."""
-    return Moves(*read_arrays(_moves_path(job, shard), *Moves._fields))
+    return Moves(*read_arrays(job.of_shard(DECIDING, shard), *Moves._fields))
 
 
 def moves_between(job: Job, shard: int, goal: int) -> Moves:
     """Return the points that leave a shard for another."""
-    return Moves(*read_part(_moves_path(job, shard), "shard_starts", goal, *Moves._fields)[1])
+    return Moves(*read_part(job.of_shard(DECIDING, shard), "shard_starts", goal, *Moves._fields)[1])
 
 
 def _answers_about(job: Job, n_shards: int, shard: int) -> Answers:
     """Return the answers of all shards about the points of one."""
     parts = [
-        read_part(_answers_path(job, other), "shard_starts", shard, *Answers._fields)[1] for other in range(n_shards)
+        read_part(job.of_shard(ASKING, other), "shard_starts", shard, *Answers._fields)[1] for other in range(n_shards)
     ]
     return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _moves_path(job: Job, shard: int) -> Path:
-    return job.path(DECIDING, f"{shard_name(shard)}.npz")

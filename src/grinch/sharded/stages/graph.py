@@ -6,7 +6,6 @@ routed. Then the lists of a point from all branches become one. The cut takes in
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import MergeList
 from grinch.sharded.files import read_arrays, read_part, write_arrays
-from grinch.sharded.job import Job, branch_name, shard_name
+from grinch.sharded.job import Job
 from grinch.sharded.stages import route, skeleton, top, trees
 from grinch.sharded.stages.exchange import guests_of_shard, moves_between
 from grinch.sharded.stages.route import Members, members_of, rows_at
@@ -35,7 +34,7 @@ ASKING, JOINING = "near", "graph"
 
 def asking_tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
     """Return a task for each shard; ``sizes`` are the numbers of points of the branches."""
-    shard_of = skeleton.load(job.folder, job.stamp).shard_of
+    shard_of = skeleton.load(job).shard_of
     there = [branch for branch, size in enumerate(sizes) if size]
     return {
         name: (*args, [branch for branch in there if shard_of[branch] == args[1]])
@@ -81,7 +80,7 @@ class Spread(NamedTuple):
 
 def ask(job: Job, shard: int, branches: list[int]) -> dict[str, Any]:
     """Find the neighbours in each of these branches, of the shard's points and of those that may belong there."""
-    plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
+    plan, members = skeleton.load(job), members_of(job, shard)
     guests, came_from = _guests(job, plan, shard), _came_from(job, plan, shard)
     found, read = [], 0
     for branch in branches:
@@ -96,12 +95,12 @@ def ask(job: Job, shard: int, branches: list[int]) -> dict[str, Any]:
 
 def load_spread(job: Job, branch: int) -> Spread:
     """Return the spread of a branch of vectors that has points."""
-    mean, spread, gaps = read_arrays(_spread_path(job, branch), "mean", "spread", "gaps")
+    mean, spread, gaps = read_arrays(job.of_branch(ASKING, branch), "mean", "spread", "gaps")
     return Spread(mean, float(spread), gaps)
 
 
 def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
-    if job.repair and plan.n_branches > 1:
+    if job.moves_points(plan.n_branches):
         return guests_of_shard(job, plan, shard)
     nothing = np.empty(0, np.int64)
     return nothing, [], nothing, nothing
@@ -109,7 +108,7 @@ def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any,
 
 def _came_from(job: Job, plan: skeleton.Skeleton, shard: int) -> dict[int, int]:
     """Return by number the shard that a point was routed to, of those that were routed to another one than this."""
-    if not job.repair or plan.n_branches == 1:
+    if not job.moves_points(plan.n_branches):
         return {}
     others = (other for other in range(plan.n_shards) if other != shard)
     return {number: other for other in others for number in moves_between(job, other, shard).numbers.tolist()}
@@ -175,10 +174,9 @@ def _engine(job: Job, rows: Any) -> Engine:
 
 def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:
     """Return squared distances, as cuts compare vectors; of records, ranks by nearness."""
-    linkage, count = job.linkage, count_rows(own)
+    metric, count = job.metric, count_rows(own)
     apart: Weights = np.empty(slots.shape, np.float32)
-    if isinstance(linkage, VectorLinkage):
-        metric = "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
+    if metric is not None:
         rows = comparable(joined([own, asking]) if count_rows(asking) else own, metric)
         apart = distances_of(slots, rows)
         _write_spread(job, branch, own, rows[:count], metric)
@@ -198,7 +196,7 @@ def _write_spread(job: Job, branch: int, own: Any, rows: Any, metric: str) -> No
         spread = np.array(max(float(wide.data @ wide.data) / wide.shape[0] - float(mean @ mean), 0.0))
     else:
         spread = np.array(((wide - mean) ** 2).sum() / len(wide))
-    write_arrays(_spread_path(job, branch), mean=mean, spread=spread, gaps=gaps)
+    write_arrays(job.of_branch(ASKING, branch), mean=mean, spread=spread, gaps=gaps)
 
 
 def _write_lists(job: Job, shard: int, n_shards: int, found: list[Lists]) -> int:
@@ -211,7 +209,7 @@ def _write_lists(job: Job, shard: int, n_shards: int, found: list[Lists]) -> int
     order = np.lexsort((numbers, homes))
     starts = np.searchsorted(homes[order], np.arange(n_shards + 1))
     return write_arrays(
-        _lists_path(job, shard),
+        job.of_shard(ASKING, shard),
         numbers=numbers[order],
         near=near[order].ravel(),
         apart=apart[order].ravel(),
@@ -220,31 +218,23 @@ def _write_lists(job: Job, shard: int, n_shards: int, found: list[Lists]) -> int
     )
 
 
-def _lists_path(job: Job, shard: int) -> Path:
-    return job.path(ASKING, f"{shard_name(shard)}.npz")
-
-
-def _spread_path(job: Job, branch: int) -> Path:
-    return job.path(ASKING, f"{branch_name(branch)}.npz")
-
-
 # Joining ----------------------------------------------------------------------------------------------------------
 
 
 def join(job: Job, shard: int, k: int) -> dict[str, int]:
     """Keep the k nearest of all lists of each point that was routed to a shard."""
-    n_shards, numbers = skeleton.load(job.folder, job.stamp).n_shards, members_of(job, shard).numbers
+    n_shards, numbers = skeleton.load(job).n_shards, members_of(job, shard).numbers
     near, apart = np.full((len(numbers), k), NONE, np.int32), np.full((len(numbers), k), np.inf, np.float32)
     for other in range(n_shards):
-        _, (said_of,) = read_part(_lists_path(job, other), "starts", shard, "numbers")
-        _, flat = read_part(_lists_path(job, other), "wide_starts", shard, "near", "apart")
+        _, (said_of,) = read_part(job.of_shard(ASKING, other), "starts", shard, "numbers")
+        _, flat = read_part(job.of_shard(ASKING, other), "wide_starts", shard, "near", "apart")
         # A shard has several branches, each with a list of a point at most: in order, one list of each point at a time.
         place = np.arange(len(said_of)) - np.searchsorted(said_of, said_of)
         for nth in range(int(place.max(initial=-1)) + 1):
             some = np.flatnonzero(place == nth)
             at = np.searchsorted(numbers, said_of[some])
             near[at], apart[at] = _nearest(near[at], apart[at], *(part.reshape(-1, k)[some] for part in flat))
-    written = write_arrays(_graph_path(job, shard), numbers=numbers, near=near, apart=apart)
+    written = write_arrays(job.of_shard(JOINING, shard), numbers=numbers, near=near, apart=apart)
     return {"points": len(numbers), "written": written}
 
 
@@ -267,12 +257,8 @@ def _nearest(near: Ids, apart: Weights, more: Ids, further: Weights) -> tuple[Id
 
 def load(job: Job, shard: int) -> tuple[Labels, Ids, Weights]:
     """Return the numbers of the points that were routed to a shard, their neighbours, and how far these are."""
-    numbers, near, apart = read_arrays(_graph_path(job, shard), "numbers", "near", "apart")
+    numbers, near, apart = read_arrays(job.of_shard(JOINING, shard), "numbers", "near", "apart")
     return numbers, near, apart
-
-
-def _graph_path(job: Job, shard: int) -> Path:
-    return job.path(JOINING, f"{shard_name(shard)}.npz")
 
 
 def cut_whole(job: Job, tree: Tree, sizes: list[int]) -> AutomaticCut:
@@ -297,7 +283,7 @@ def cut_whole(job: Job, tree: Tree, sizes: list[int]) -> AutomaticCut:
 def _graph(job: Job, n: int, typical: float | None) -> NeighborGraph:
     """Return the neighbour graph; ``typical`` is the mean squared distance of two points, of vectors."""
     found, apart = None, None
-    for shard in range(skeleton.load(job.folder, job.stamp).n_shards):
+    for shard in range(skeleton.load(job).n_shards):
         numbers, some, distances = load(job, shard)
         if found is None or apart is None:
             found = np.full((n, some.shape[1]), NONE, np.int32)

@@ -21,7 +21,7 @@ from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.scan import ByKey
 from grinch.sharded.files import read_part, read_rows, write_arrays, write_rows
-from grinch.sharded.job import Job, piece_name
+from grinch.sharded.job import Job
 from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
 
@@ -57,20 +57,20 @@ class Guests(NamedTuple):
 
 def run(job: Job, piece: int) -> dict[str, int]:
     """Route the points of a piece, and write them down by shard."""
-    rows, plan = job.rows.read(piece), skeleton.load(job.folder, job.stamp)
+    rows, plan = job.rows.read(piece), skeleton.load(job)
     near = _branches_near(job, plan, rows)
     home = _most_voted(near)
     shards = plan.shard_of[home]
     order = np.argsort(shards, kind="stable")
     starts = np.searchsorted(shards[order], np.arange(plan.n_shards + 1))
     numbers = job.rows.pieces[piece][0] + order
-    has_guests = job.repair and plan.n_branches > 1
+    has_guests = job.moves_points(plan.n_branches)
     at, to = _alternatives(plan, home[order], near[order, :LOOKED_AT]) if has_guests else (order[:0], order[:0])
     is_near_border = np.zeros(len(home), np.bool_)
     is_near_border[at] = True
-    written = write_rows(rows_path(job, piece), taken(rows, order))
+    written = write_rows(job.of_piece(STAGE, piece, ".rows"), taken(rows, order))
     written += write_arrays(
-        _path(job, piece),
+        job.of_piece(STAGE, piece),
         numbers=numbers,
         branches=home[order],
         is_near_border=is_near_border,
@@ -86,22 +86,14 @@ def run(job: Job, piece: int) -> dict[str, int]:
 
 def routed(job: Job, piece: int, shard: int) -> Routed:
     """Return the points of a piece that go to a shard."""
-    start, parts = read_part(_path(job, piece), "shard_starts", shard, *Routed._fields[1:])
+    start, parts = read_part(job.of_piece(STAGE, piece), "shard_starts", shard, *Routed._fields[1:])
     return Routed(np.arange(start, start + len(parts[0])), *parts)
 
 
 def guests_of(job: Job, piece: int, shard: int) -> Guests:
     """Return the points of a piece that a shard is asked about."""
     names = (f"guest_{name}" for name in Guests._fields)
-    return Guests(*read_part(_path(job, piece), "guest_starts", shard, *names)[1])
-
-
-def rows_path(job: Job, piece: int) -> Path:
-    return job.path(STAGE, f"{piece_name(piece)}.rows")
-
-
-def _path(job: Job, piece: int) -> Path:
-    return job.path(STAGE, f"{piece_name(piece)}.npz")
+    return Guests(*read_part(job.of_piece(STAGE, piece), "guest_starts", shard, *names)[1])
 
 
 def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
@@ -196,7 +188,9 @@ def rows_at(job: Job, pieces: Labels, positions: Labels) -> Any:
     """Return the rows at these positions of the pieces; pieces in ascending order, positions in each as well."""
     bounds = np.searchsorted(pieces, np.arange(job.n_pieces + 1))
     parts = [
-        read_rows(rows_path(job, piece), _range_or_positions(positions[bounds[piece] : bounds[piece + 1]]))
+        read_rows(
+            job.of_piece(STAGE, piece, ".rows"), _range_or_positions(positions[bounds[piece] : bounds[piece + 1]])
+        )
         for piece in range(job.n_pieces)
         if bounds[piece] < bounds[piece + 1]
     ]

@@ -24,7 +24,7 @@ from grinch.io.rows import joined, n_bytes
 from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
-from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name
+from grinch.sharded.job import BRANCHES_PER_SHARD, Job, shard_name
 from grinch.tree import NONE, Tree
 
 SAMPLE = "sample"
@@ -42,17 +42,17 @@ def run_sample(job: Job, piece: int) -> dict[str, int]:
     numbers = sample_numbers(job)
     numbers = numbers[np.searchsorted(numbers, first) : np.searchsorted(numbers, last)]
     rows = job.rows.take(numbers)
-    return {"points": len(numbers), "read": n_bytes(rows), "written": write_rows(_sample_path(job, piece), rows)}
+    return {
+        "points": len(numbers),
+        "read": n_bytes(rows),
+        "written": write_rows(job.of_piece(SAMPLE, piece, ".rows"), rows),
+    }
 
 
 def sampled(job: Job) -> Any:
     """Return the sampled points, once all pieces are read."""
-    parts = [read_rows(_sample_path(job, piece)) for piece in range(job.n_pieces)]
+    parts = [read_rows(job.of_piece(SAMPLE, piece, ".rows")) for piece in range(job.n_pieces)]
     return joined([part for part in parts if count_rows(part)])
-
-
-def _sample_path(job: Job, piece: int) -> Any:
-    return job.path(SAMPLE, f"{piece_name(piece)}.rows")
 
 
 STAGE, NAME = "skeleton", "sample-tree"
@@ -98,9 +98,13 @@ def run(job: Job) -> dict[str, int]:
     return {"points": tree.n_leaves, "branches": len(branches), "written": written}
 
 
+def load(job: Job) -> Skeleton:
+    """Return the skeleton of a run."""
+    return _load(job.folder, job.stamp)
+
+
 @lru_cache(maxsize=2)
-def load(folder: Path, stamp: str) -> Skeleton:
-    """Return the skeleton of a run; ``stamp`` is that of the job."""
+def _load(folder: Path, stamp: str) -> Skeleton:
     branch_of, shard_of, pairs, scores = read_arrays(
         folder / STAGE / "skeleton.npz", "branch_of", "shard_of", "pairs", "scores"
     )
@@ -109,7 +113,7 @@ def load(folder: Path, stamp: str) -> Skeleton:
 
 def shard_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
     """Return a task for each shard, of the stages that go shard by shard."""
-    return {shard_name(shard): (job, shard) for shard in range(load(job.folder, job.stamp).n_shards)}
+    return {shard_name(shard): (job, shard) for shard in range(load(job).n_shards)}
 
 
 def sample_of(job: Job) -> Any:

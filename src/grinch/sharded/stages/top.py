@@ -21,7 +21,7 @@ import scipy.sparse
 from grinch._types import Floats, Labels, Mask
 from grinch.core.engine import Engine
 from grinch.core.rules import Rules
-from grinch.linkage.base import Linkage
+from grinch.linkage.base import Linkage, scores_of
 from grinch.linkage.named import COUNT, LENGTH, VectorLinkage, formula_score, merge_rows, score_others
 from grinch.linkage.weighted import VectorMeans
 from grinch.sharded.compose import MergeList, merges_of, without
@@ -34,9 +34,9 @@ STAGE, NAME = "top", "upper-tree"
 
 def run(job: Job, sizes: list[int]) -> dict[str, int]:
     """Join the branches; ``sizes`` are their numbers of points."""
-    if job.is_exact and job.repair and len(sizes) > 1:
+    if job.opens_branches(len(sizes)):
         return _run_exactly(job, [branch for branch, size in enumerate(sizes) if size])
-    plan = skeleton.load(job.folder, job.stamp)
+    plan = skeleton.load(job)
     kept = np.flatnonzero(np.array(sizes) > 0)
     top = without(plan.top, np.array(sizes) == 0)
     scores = _scores(job, top, kept.tolist())
@@ -88,9 +88,7 @@ class OfSummaries:
         return self.linkage.score(a, b)
 
     def scores(self, a: Any, others: Sequence[Any]) -> Any:
-        if hasattr(self.linkage, "scores"):
-            return self.linkage.scores(a, others)
-        return [self.linkage.score(a, other) for other in others]
+        return scores_of(self.linkage, a, others)
 
 
 class VectorGroups:
@@ -204,12 +202,5 @@ def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> M
         for k, pair in enumerate(branch.merges.pairs.tolist()):
             one, other = (branch.summaries[node] for node in pair)
             held = linkage.score(one, other)
-            found[k] = any(_best(linkage, side, elsewhere) > held for side in (one, other))
+            found[k] = any(scores_of(linkage, side, elsewhere).max() > held for side in (one, other))
     return found
-
-
-def _best(linkage: Any, side: Any, elsewhere: list[Any]) -> float:
-    """Return the highest score with a point elsewhere."""
-    if hasattr(linkage, "scores"):
-        return float(np.max(linkage.scores(side, elsewhere)))
-    return max(float(linkage.score(side, point)) for point in elsewhere)

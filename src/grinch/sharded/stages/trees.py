@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from grinch.linkage.named import VectorLinkage
 from grinch.refine.neighbor_cost import POLISHED_UP_TO
 from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
-from grinch.sharded.job import Job, RunFolder, branch_name
+from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
 from grinch.sharded.stages.route import members_of, rows_at
@@ -38,7 +37,7 @@ class BranchTree(NamedTuple):
 
 def run(job: Job, shard: int) -> dict[str, Any]:
     """Build the tree of each branch of a shard, of its points in the order of their numbers."""
-    plan = skeleton.load(job.folder, job.stamp)
+    plan = skeleton.load(job)
     numbers, branches, rows = _settled(job, plan, shard)
     model, sizes, written = _model(job, plan), {}, 0
     for branch in np.flatnonzero(plan.shard_of == shard).tolist():
@@ -52,27 +51,26 @@ def run(job: Job, shard: int) -> dict[str, Any]:
 def load(run: RunFolder, branch: int) -> BranchTree:
     """Return the tree of a branch that has points."""
     numbers, pairs, scores, mean, moments = read_arrays(
-        _path(run, branch), "numbers", "pairs", "scores", "mean", "moments"
+        run.of_branch(STAGE, branch), "numbers", "pairs", "scores", "mean", "moments"
     )
     return BranchTree(numbers, MergeList(pairs.astype(np.int64), scores), mean, moments)
 
 
 def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
     """Return mean and moments of a branch that has points."""
-    mean, moments = read_arrays(_path(job, branch), "mean", "moments")
+    mean, moments = read_arrays(job.of_branch(STAGE, branch), "mean", "moments")
     return mean, moments
 
 
 def rows_of(run: RunFolder, branch: int, is_mapped: bool = False) -> Any:
     """Return the points of a branch, by leaf; with ``is_mapped``, vectors are read from disk on access."""
-    path = run.path(STAGE, f"{branch_name(branch)}.rows")
-    return read_rows(path, is_mapped=is_mapped)
+    return read_rows(run.of_branch(STAGE, branch, ".rows"), is_mapped=is_mapped)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
     """Return the points of a shard after all moves: numbers in ascending order, branches, rows."""
     members = members_of(job, shard)
-    if not job.repair or plan.n_branches == 1:
+    if not job.moves_points(plan.n_branches):
         return members.numbers, members.branches, rows_at(job, members.pieces, members.positions)
     stays = ~np.isin(members.numbers, moves_from(job, shard).numbers)
     numbers, branches = [members.numbers[stays]], [members.branches[stays]]
@@ -100,9 +98,9 @@ def _build(job: Job, model: Grinch, branch: int, numbers: Labels, rows: Any) -> 
     with no_advice():
         merges = merges_of(clone(model).fit(rows).tree_)
     mean, moments = _summary(job, rows)
-    written = write_rows(job.path(STAGE, f"{branch_name(branch)}.rows"), rows)
+    written = write_rows(job.of_branch(STAGE, branch, ".rows"), rows)
     return written + write_arrays(
-        _path(job, branch),
+        job.of_branch(STAGE, branch),
         numbers=numbers,
         pairs=merges.pairs.astype(np.int32),
         scores=merges.scores,
@@ -128,7 +126,3 @@ def _summary(job: Job, rows: Any) -> tuple[Floats, Floats]:
     mean = total / n
     length = float(np.sqrt(mean @ mean))
     return mean, np.array([n, max(squares / n - length**2, 0.0), length])
-
-
-def _path(run: RunFolder, branch: int) -> Path:
-    return run.path(STAGE, f"{branch_name(branch)}.npz")

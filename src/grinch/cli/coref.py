@@ -15,21 +15,16 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 import grinch
 from grinch._checks import check_count
+from grinch.cli.app import console, make_folder, new_app, print_table
+from grinch.cli.options import Quiet
 from grinch.io.read import FileError
 from grinch.io.tables import iter_rows
 from grinch.io.write import digest, harmless, replacing
-from grinch.metrics import Scores
 from grinch.progress import progress_bar
-from grinch.resolve.authors.evaluation import (
-    evaluate_authors,
-    one_per_block,
-    one_per_spelling,
-    unreachable_share,
-)
+from grinch.resolve.authors.evaluation import evaluate_authors, one_per_block, one_per_spelling, unreachable_share
 from grinch.resolve.authors.record import FIELDS, Problem, Reading, Record, read_records
 from grinch.resolve.authors.record import blocks as blocked
 from grinch.resolve.authors.runs import Resolution, resolve
@@ -68,12 +63,6 @@ def write_review(doubts: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write doubtful decisions, one per row, with an empty column for the reviewer's verdict."""
     columns = list(doubts[0]) if doubts else ["block", "decision", "score"]
     write_table([*columns, "verdict"], doubts, path)
-
-
-def write_summary(facts: Mapping[str, Any], path: Path) -> None:
-    """Write a summary of the run as JSON."""
-    with _writing(path) as file:
-        file.write(json.dumps(facts, indent=2) + "\n")
 
 
 def write_table(columns: Sequence[str], found: Iterable[Mapping[str, Any]], path: Path) -> None:
@@ -136,8 +125,6 @@ def _writing(path: Path) -> Iterator[IO[str]]:
         raise FileError(f"{str(path)!r} must be a file that can be written; {error.strerror or error}") from error
 
 
-console = Console(highlight=False)
-
 Blocks = dict[str, list[Record]]
 
 WRITTEN = {
@@ -147,20 +134,6 @@ WRITTEN = {
     "problems.csv": "the lines of the input that had a problem",
     "summary.json": "counts, seconds, failed blocks",
 }
-
-
-def print_reading(file: Path, reading: Reading, groups: Blocks) -> None:
-    """Print what was read and the problems it had."""
-    largest = max(groups, key=lambda name: len(groups[name]))
-    console.print(
-        f"{escape(file.name)}: {len(reading.records):,} records in {len(groups):,} blocks;"
-        f" the largest, {escape(repr(largest))}, has {len(groups[largest]):,}"
-    )
-    left_out = sum(problem.left_out for problem in reading.problems)
-    for n, what in ((left_out, "lines left out"), (len(reading.problems) - left_out, "records repaired")):
-        if n:
-            first = next(problem for problem in reading.problems if problem.left_out == (what == "lines left out"))
-            console.print(f"[yellow]{n:,} {what}[/yellow]; the first: {escape(str(first))}")
 
 
 @contextmanager
@@ -208,42 +181,30 @@ def check_ids(records: list[Record], authors: Mapping[str, str | None], predicte
         )
 
 
-def comparison(groups: Blocks, name: str, authors: Mapping[str, str | None]) -> Table:
-    """Return a table of the scores of the authors that were found, and of two baselines."""
+def print_comparison(groups: Blocks, name: str, authors: Mapping[str, str | None]) -> None:
+    """Print the scores of the authors that were found, and of two baselines."""
     evaluated = {
         name: evaluate_authors(groups, authors),
         "one author per block": evaluate_authors(groups, _by_id(groups, one_per_block)),
         "one author per spelling": evaluate_authors(groups, _by_id(groups, one_per_spelling)),
     }
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for column in ("precision", "recall", "F1", "F1, mean of blocks"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_row("[bold]pairs of records[/bold]")
-    for each, found in evaluated.items():
-        table.add_row(*_cells(each, found.pairwise, found.pairwise_macro))
-    table.add_row("[bold]B-cubed[/bold]")
-    for each, found in evaluated.items():
-        table.add_row(*_cells(each, found.bcubed, found.bcubed_macro))
-    return table
+    rows: list[list[str]] = []
+    for title, measure in (("pairs of records", "pairwise"), ("B-cubed", "bcubed")):
+        rows.append([title, "", "", "", ""])
+        for each, found in evaluated.items():
+            numbers = (*getattr(found, measure), getattr(found, f"{measure}_macro").f1)
+            rows.append([f"  {each}", *(f"{number:.3f}" for number in numbers)])
+    print_table(["", "precision", "recall", "F1", "F1, mean of blocks"], rows, left=[""])
 
 
 def _by_id(groups: Blocks, baseline: Callable[[list[Record]], Sequence[object]]) -> dict[str, Any]:
     return {record.id: label for group in groups.values() for record, label in zip(group, baseline(group), strict=True)}
 
 
-def _cells(name: str, micro: Scores, macro: Scores) -> list[str]:
-    return [f"  {escape(name)}", *(f"{number:.3f}" for number in (*micro, macro.f1))]
-
-
 if TYPE_CHECKING:
     from grinch.resolve.authors.model import Model
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Which records are of the same author? Records in, author ids out.
+app = new_app("""Give publication records author ids.
 
 A record is one author's name on one publication, with title, coauthors, venue, year and so on, where they are known.
 Records with the same last name and first initial form a block. In each block, the records of one person are found by a
@@ -255,12 +216,9 @@ Try it, without data of your own:
   grinch coref sample -o records.jsonl --seed 2
   grinch coref train labelled.jsonl -o model.grinch
   grinch coref cluster records.jsonl --model model.grinch -o out
-  grinch coref evaluate records.jsonl --predicted out/authors.csv""",
-)
+  grinch coref evaluate records.jsonl --predicted out/authors.csv""")
 
 Method = Literal["grinch", "rotate", "online", "mb-hac", "hac"]
-Kind = Literal["boosting", "logistic"]
-Engine = Literal["joblib", "dask"]
 OnError = Literal["raise", "skip"]
 
 FORMATS = "JSON lines (.jsonl, .json), a table (.csv, .tsv), all also in .gz or .xz, or .parquet."
@@ -286,7 +244,6 @@ Errors = Annotated[
 ]
 Folder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; created if it does not exist.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 ModelFile = Annotated[Path, typer.Option("--model", "-m", help="Model trained by grinch coref train.")]
 MethodName = Annotated[Method, typer.Option("--method", help="How the records are clustered.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes on this machine; -1 for one per core.")]
@@ -299,7 +256,7 @@ def sample(
     blocks: Annotated[int, typer.Option(help="How many names they share.")] = 12,
     seed: Seed = 0,
 ) -> None:
-    """Make up labelled records to try things on."""
+    """Generate labelled records to try things on."""
     records = make_records(authors, blocks, seed)
     write_records(records, out)
     console.print(
@@ -312,7 +269,9 @@ def sample(
 def train(
     labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help=f"Records with authors: {FORMATS}")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the model.")] = Path("model.grinch"),
-    kind: Annotated[Kind, typer.Option(help="Kind of model: boosted trees, or logistic regression.")] = "boosting",
+    kind: Annotated[
+        Literal["boosting", "logistic"], typer.Option(help="Kind of model: boosted trees, or logistic regression.")
+    ] = "boosting",
     rounds: Annotated[int, typer.Option(help="How often it learns from the merges that it proposes itself.")] = 3,
     columns: Columns = None,
     block: Block = None,
@@ -380,7 +339,7 @@ def cluster(
     on_error: Errors = "raise",
     jobs: Jobs = 1,
     engine: Annotated[
-        Engine, typer.Option(help="joblib: on this machine. dask: on a cluster (grinch[dask]).")
+        Literal["joblib", "dask"], typer.Option(help="joblib: on this machine. dask: on a cluster (grinch[dask]).")
     ] = "joblib",
     address: Annotated[str | None, typer.Option(help="Scheduler of the dask cluster, as tcp://HOST:PORT.")] = None,
     quiet: Quiet = False,
@@ -401,7 +360,7 @@ def cluster(
     check_count("--review", review, 0)
     before = None if previous is None else read_authors(previous)
     reading, groups = _read(file, columns, block, on_error)
-    _make_folder(out)
+    make_folder(out)
     write_problems(reading.problems, out / "problems.csv")
     start = time.perf_counter()
     with progress(groups, quiet) as on_done:
@@ -419,7 +378,8 @@ def cluster(
             stamp=f"{grinch.__version__} {digest(model.read_bytes())}",
         )
     seconds = time.perf_counter() - start
-    write_authors(reading.records, found.authors, _block_of(groups), out)
+    block_of = {record.id: name for name, group in groups.items() for record in group}
+    write_authors(reading.records, found.authors, block_of, out)
     write_review(found.doubts, out / "review.csv")
     summary = {
         "version": grinch.__version__,
@@ -430,7 +390,8 @@ def cluster(
         "failed": found.failures,
         "unfinished": found.unfinished,
     }
-    write_summary(summary, out / "summary.json")
+    with _writing(out / "summary.json") as written:
+        written.write(json.dumps(summary, indent=2) + "\n")
     print_resolution(found, out, seconds)
     if found.unfinished:
         raise typer.Exit(130)
@@ -439,7 +400,7 @@ def cluster(
     shutil.rmtree(out / "finished-blocks", ignore_errors=True)
 
 
-@app.command(short_help="Measure how good the found authors are.")
+@app.command(short_help="Evaluate predicted authors against the true ones.")
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="RECORDS", help=f"Records with authors: {FORMATS}")],
     model: Annotated[Path | None, typer.Option("--model", "-m", help="Model to cluster the records with.")] = None,
@@ -453,11 +414,11 @@ def evaluate(
     jobs: Jobs = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how good the found authors are, given the true ones in RECORDS.
+    """Evaluate the predicted authors by the true ones in RECORDS.
 
-    They are either those of a file (--predicted) or those that a model finds (--model); the latter says little about a
-    model that was trained on the same records. Two baselines are shown for comparison: one author per block, and one
-    per spelling of a name.
+    The predicted authors are those of a file (--predicted) or of a model (--model); the latter says little if the model
+    was trained on the same records. Two baselines are shown for comparison: one author per block, and one per spelling
+    of a name.
     """
     if (model is None) == (predicted is None):
         raise ValueError("give either --model, to cluster the records, or --predicted, a file with their authors")
@@ -476,7 +437,7 @@ def evaluate(
             raise KeyboardInterrupt
         print_failures(found.failures)
         authors, name = {**found.authors}, method
-    console.print(comparison(groups, name, authors))
+    print_comparison(groups, name, authors)
     lost = unreachable_share(groups)
     if lost > 0:
         console.print(
@@ -497,7 +458,14 @@ def _read(file: Path, columns: list[str] | None, block: str | None, on_error: On
         mapping["block"] = block
     reading = read_records(file, mapping, on_error, ["block"] if block is not None else [])
     groups = blocked(reading.records, None if block is None else "block")
-    print_reading(file, reading, groups)
+    largest = max(groups, key=lambda name: len(groups[name]))
+    console.print(
+        f"{escape(file.name)}: {len(reading.records):,} records in {len(groups):,} blocks;"
+        f" the largest, {escape(repr(largest))}, has {len(groups[largest]):,}"
+    )
+    for left_out, what in ((True, "lines left out"), (False, "records repaired")):
+        if problems := [problem for problem in reading.problems if problem.left_out == left_out]:
+            console.print(f"[yellow]{len(problems):,} {what}[/yellow]; the first: {escape(str(problems[0]))}")
     return reading, groups
 
 
@@ -510,14 +478,3 @@ def _load(path: Path) -> Model:
         return Model.load(path)
     except OSError as error:
         raise FileError(f"--model {str(path)!r} cannot be read: {error.strerror or error}") from error
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"--out must be a folder that can be created; got {str(out)!r}: {error}") from None
-
-
-def _block_of(groups: Blocks) -> dict[str, str]:
-    return {record.id: name for name, group in groups.items() for record in group}
