@@ -281,7 +281,9 @@ class ExactSearch(VectorSearch):
         for first in range(0, last, BLOCK):
             end = min(first + BLOCK, last)
             block = products[:, : end - first]
-            np.matmul(rows, points[first:end].T, out=block)
+            # BLAS pads rows with whatever is in memory, and numpy would warn of numbers that are in no result.
+            with np.errstate(invalid="ignore"):
+                np.matmul(rows, points[first:end].T, out=block)
             offer_block(block, first, limits, scale, shift, values, proposed)
         found = np.empty((n, self.k), np.int32)
         scores = np.empty((n, self.k))
