@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from experiments import (
     robustness,
     separated,
 )
-from experiments.cells import Cells
+from experiments.cells import FILE, Cells
 from experiments.setting import Result, Setting
 from grinch.errors import unknown_name
 
@@ -46,24 +46,53 @@ EXPERIMENTS = {
 }
 
 
-def run_experiment(
-    name: str, setting: Setting, folder: Path | None = None, again: Sequence[str] = (), skip: Sequence[str] = ()
-) -> Result:
-    """Run one experiment; with ``folder``, write NAME.json and NAME.png there.
+def run_experiments(
+    names: Sequence[str],
+    setting: Setting,
+    folder: Path | None = None,
+    cells_at: Path | None = None,
+    again: Sequence[str] = (),
+    skip: Sequence[str] = (),
+) -> Iterator[Result]:
+    """Run experiments, and yield their results in turn; with ``folder``, write NAME.json and NAME.png there.
 
-    Cells that are in the folder already are taken from there, except those that match a pattern of ``again``; those
-    that match ``skip`` and are not there are not measured.
+    Cells that are in the file ``cells_at`` (cells.jsonl of the folder) are taken from there if nothing that they depend
+    on has changed, except those that match a pattern of ``again``; those that match ``skip`` and are not there are not
+    measured. If all experiments run, cells that no table has any more leave the file.
     """
-    if name not in EXPERIMENTS:
-        raise unknown_name("experiment", name, EXPERIMENTS)
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown_name("experiment", name, EXPERIMENTS)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
-    limit = setting.scale.time_limit
-    with Cells(folder, prefix=f"{name}: ", limit=limit, about=setting.about(), again=again, skip=skip) as cells:
-        result = EXPERIMENTS[name].run(replace(setting, cells=cells, out=folder))
-    result.name, result.about = name, setting.about_run(time.perf_counter() - start)
-    result.about |= {"cells measured": cells.n_measured, "cells taken over": cells.n_taken_over}
-    if folder is not None:
-        result.write(folder, EXPERIMENTS[name].draw)
-    return result
+        cells_at = cells_at or folder / FILE
+    cells = Cells(cells_at, limit=setting.scale.time_limit, again=again, skip=skip)
+    setting = replace(setting, cells=cells, out=folder)
+
+    def run(name: str) -> Result:
+        return EXPERIMENTS[name].run(replace(setting, prefix=f"{name}: "))
+
+    if cells.limit is not None:
+        while True:
+            for name in names:
+                run(name)
+            if not cells.missing:
+                break
+            cells.measure_missing(setting.say)
+    for name in names:
+        start = time.perf_counter()
+        result = run(name)
+        result.name, result.about = name, setting.about_run(time.perf_counter() - start)
+        mine = [key for key in cells.used if key[0].startswith(f"{name}: ")]
+        new = [key for key in mine if key in cells.measured]
+        result.about |= {"cells measured": len(new), "cells taken over": len(mine) - len(new)}
+        if folder is not None:
+            result.write(folder, EXPERIMENTS[name].draw)
+        yield result
+    if cells_at is not None and not skip and set(names) == set(EXPERIMENTS):
+        cells.tidy()
+
+
+def run_experiment(name: str, setting: Setting, folder: Path | None = None) -> Result:
+    """Run one experiment; with ``folder``, write NAME.json and NAME.png there, and take finished cells from there."""
+    return next(run_experiments([name], setting, folder))

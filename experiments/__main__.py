@@ -7,12 +7,16 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from experiments import EXPERIMENTS, run_experiment
+from experiments import EXPERIMENTS, run_experiments
+from experiments.cells import FILE
 from experiments.report import write_report
 from experiments.setting import SCALES, Result, Setting
 from grinch.cli.app import console, make_folder, new_app, print_table, run_app
 from grinch.cli.options import Out
 from grinch.errors import unknown_name
+
+# Finished cells at full size, for all who have the repository.
+CELLS = Path(__file__).parents[1] / "benchmarks" / "experiments" / FILE
 
 app = new_app("The tables and figures of the paper, computed again.")
 
@@ -35,23 +39,20 @@ def bench(
     report.html has all of them. Without other data sets, those of scikit-learn and generated ones are used
     (docs/datasets.md).
 
-    A cell of a table, one system on one data set in one order, is written to cells.jsonl as soon as it is measured, and
-    stopped after ten minutes of processor time (--quick: 30 seconds). The same command resumes where it was
-    interrupted; cells of another version, seed or data are measured again.
+    A cell of a table, one system on one data set in one order, is kept in a file of the repository
+    (benchmarks/experiments/cells.jsonl; --quick: in --out) as soon as it is measured, and stopped after ten minutes of
+    processor time (--quick: 30 seconds). The same command resumes where it was interrupted, on any machine, and
+    measures again what was computed by other code, libraries, settings or data. Two processes share the work.
     """
     if name != "all" and name not in EXPERIMENTS:
         raise unknown_name("NAME", name, ["all", *EXPERIMENTS])
     make_folder(out)
-    for each in EXPERIMENTS if name == "all" else [name]:
-        with console.status(each) as status:
-            setting = Setting(
-                SCALES["quick" if quick else "full"],
-                data,
-                seed,
-                lambda text, each=each, status=status: status.update(f"{each}: {text}"),  # type: ignore[misc]
-            )
-            result = run_experiment(each, setting, out, again or (), skip or ())
-        _show(result)
+    scale, cells_at = SCALES["quick" if quick else "full"], None if quick else CELLS
+    with console.status("reading data") as status:
+        setting = Setting(scale, data, seed, status.update)
+        names = list(EXPERIMENTS) if name == "all" else [name]
+        for result in run_experiments(names, setting, out, cells_at, again or (), skip or ()):
+            _show(result)
     report_path = write_report(out)
     console.print(f"Written to [bold]{report_path}[/bold]")
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.cells import Cell
+from experiments.cells import NOT_RUN, Cell
+from experiments.keys import COREFERENCE
 from experiments.setting import Result, Setting
 from grinch.cli.compare import Panel, draw_panels
 from grinch.io.tables import iter_rows
@@ -99,9 +100,11 @@ def _measured(setting: Setting, name: str, path: Path | None, size: Size) -> dic
             cells.append([])
             for shuffle in range(shuffles):
                 title = f"{name}, {method}, split {split}, order {shuffle}"
-                cells[-1].append(setting.measure(title, clustered_names, trial, method, shuffle, data=code))
+                cells[-1].append(
+                    setting.measure(title, clustered_names, trial, method, shuffle, data=code, rooms=COREFERENCE)
+                )
                 n_test[split] = cells[-1][-1].found.get("n_test", n_test.get(split, 0))
-                if cells[-1][-1].failure:
+                if cells[-1][-1].failure not in ("", NOT_RUN):
                     break
         by_method[method] = _summed_up(cells)
     return {"methods": by_method, "n_test": int(np.mean(list(n_test.values())))}

@@ -27,8 +27,11 @@ def run_curve(setting: Setting) -> Result:
     result = Result("purity-per-point", "Dendrogram purity per point", ["points", *SYSTEMS])
     source = setting.aloi_like(N_POINTS["full"])
     n, digest = describe(source)
-    for title, system in SYSTEMS.items():
-        cell = setting.measure(title, purity_per_point, source, system, setting.seed, data=digest)
+    cells = {
+        title: setting.measure(title, purity_per_point, source, system, setting.seed, data=digest)
+        for title, system in SYSTEMS.items()
+    }
+    for title, cell in cells.items():
         if cell.failure:
             result.remarks.append(f"{title}: {cell.failure}")
             return result

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cells import Cell
-from experiments.setting import MAX_HAC_PAIRS, MIXTURE, Result, Setting, System
+from experiments.cells import NOT_RUN, Cell
+from experiments.keys import COREFERENCE
+from experiments.setting import MAX_HAC_PAIRS, MIXTURE, Result, Setting, System, failure_of
 from grinch.metrics import pairwise_scores
 from grinch.plots import plot_curves
 from grinch.resolve.authors.block_clustering import cluster_block
@@ -53,7 +54,7 @@ def run_records(setting: Setting) -> Result:
 
     def measure(title: str, n: int) -> Cell:
         arguments = (n, METHODS[title], setting.seed, is_tiny)
-        return setting.measure(f"{title}, {n:,} records", clustered_block, *arguments)
+        return setting.measure(f"{title}, {n:,} records", clustered_block, *arguments, rooms=COREFERENCE)
 
     result = Result("block-size", "Time against the size of a block, under a learned linkage", [])
     slopes = _measure(result, "records", RECORDS[setting.scale.name], "F1", measure)
@@ -78,13 +79,15 @@ def _measure(
             # After a size that takes too long, larger ones would, too.
             cell = measure(title, n) if title not in failures else Cell({}, failure=failures[title])
             if cell.failure:
-                row[f"{title} (s)"] = failures[title] = cell.failure
+                row[f"{title} (s)"] = failure_of(cell)
+                if cell.failure != NOT_RUN:
+                    failures[title] = cell.failure
                 continue
             x.append(float(n))
             seconds.append(cell.found["seconds"])
             row[f"{title} (s)"] = round(cell.found["seconds"], 3)
             row[f"{title} {quality}"] = round(cell.found[quality], 3)
-        if not failures:
+        if row.get("Grinch (s)") and isinstance(row["HAC (s)"], float):
             row["HAC / Grinch"] = round(row["HAC (s)"] / max(row["Grinch (s)"], 1e-3), 1)
         result.rows.append(row)
     if any(len(x) < 2 for x, _ in result.curves.values()):

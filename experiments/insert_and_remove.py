@@ -14,6 +14,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from experiments.cells import Cell
+from experiments.keys import ROOMS
 from experiments.setting import (
     MAX_HAC_PAIRS,
     N_WARM_UP,
@@ -63,7 +64,7 @@ def run(setting: Setting) -> Result:
     for source in sources:
         name, (n, data) = source.name, describe(source)
         ours = setting.measure(f"{name}, Grinch", inserted_and_removed, source, setting.seed, data=data)
-        hac = setting.measure(f"{name}, static HAC", static_hac, source, setting.seed, data=data)
+        hac = setting.measure(f"{name}, static HAC", static_hac, source, setting.seed, data=data, rooms=ROOMS["hac"])
         result.rows.append(_row(name, n, ours, hac))
     result.remarks.append(
         "Average linkage under squared Euclidean distance; NMI at the best of all thresholds. Milliseconds are"

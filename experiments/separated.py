@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.keys import ALL
 from experiments.setting import SYNTHETIC, SYNTHETIC_PER_CLASS, Result, Setting, System, figures, shown
 from grinch import cluster_with
 from grinch.cli.compare import Panel, draw_panels
@@ -128,7 +129,7 @@ def run_recovery(setting: Setting) -> Result:
     for title in RECOVERING:
         row: dict[str, Any] = {"system": title}
         for kind in KINDS:
-            cell = setting.measure(f"{title}, {kind}", n_recovered, title, kind, trials, setting.seed)
+            cell = setting.measure(f"{title}, {kind}", n_recovered, title, kind, trials, setting.seed, rooms=ALL)
             found = cell.found.get("recovered", 0)
             row[kind] = cell.failure or f"{found:,} of {trials:,}"
             row[f"{kind} share"] = found / trials

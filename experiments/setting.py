@@ -8,6 +8,7 @@ import platform
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from experiments.cells import Cell, Cells
+from experiments.cells import NOT_RUN, Cell, Cells, TimeUp
+from experiments.keys import ENGINE, ROOMS
 from grinch import __version__
 from grinch.datasets import Labelled, arrival, available, gaussian_mixture, load, paper_synthetic
 from grinch.estimators.registry import make_system
@@ -23,6 +25,8 @@ from grinch.metrics import dendrogram_purity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from grinch.estimators.tree_clusterer import TreeClusterer
 
 Row = dict[str, Any]
 Curves = dict[str, tuple[list[float], list[float]]]
@@ -113,10 +117,20 @@ def measured_tree(source: Source, system: System, order: str | None, seed: int) 
     make_system(method, linkage=linkage, metric=metric, **settings).fit(X[:N_WARM_UP])
     model = make_system(method, linkage=linkage, metric=metric, **settings)
     began = time.process_time()
-    tree = model.fit(X).tree_
+    try:
+        tree = model.fit(X).tree_
+    except KeyboardInterrupt:
+        raise TimeUp(how_far(model, len(X))) from None
     seconds = time.process_time() - began
     moves = {name: model.stats_[name] for name in MOVES if name in model.stats_}
     return {"purity": dendrogram_purity(tree, y), "seconds": round(seconds, 3), **moves}
+
+
+def how_far(model: TreeClusterer, n: int) -> dict[str, float]:
+    """Return how many of n points an interrupted fit has joined."""
+    with suppress(AttributeError, ValueError):
+        return {"joined": 1 + int(np.sum(model.tree_.scores[model.tree_.internal_nodes()] > -np.inf)), "of": n}
+    return {}
 
 
 class Scale(NamedTuple):
@@ -137,19 +151,15 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """The scale, data and seed of an experiment, and where its cells and results go."""
+    """The scale, data and seed of an experiment, the beginning of its cells' names, and where they and results go."""
 
     scale: Scale = SCALES["quick"]
     folder: Path | None = None
     seed: int = 0
     say: Callable[[str], None] = lambda text: None
     cells: Cells = field(default_factory=Cells)
+    prefix: str = ""
     out: Path | None = None
-
-    def about(self) -> dict[str, Any]:
-        """Return what a cell depends on besides its name and data."""
-        limited = {"points": self.scale.points, "time_limit": self.scale.time_limit}
-        return {"version": __version__, "seed": self.seed, "scale": self.scale.name, **limited}
 
     def about_run(self, seconds: float) -> dict[str, Any]:
         """Return the settings, version and machine of a run."""
@@ -172,21 +182,29 @@ class Setting:
             return self.source(name, n)
         return self.source(MIXTURE, n, per_class=8)
 
-    def measure(self, cell: str, function: Callable[..., Any], *arguments: Any, data: str = "") -> Cell:
-        """Return a cell of the table, measured now or earlier."""
-        self.say(cell)
-        return self.cells.measure(cell, function, *arguments, data=data)
+    def measure(
+        self,
+        cell: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        data: str = "",
+        rooms: Sequence[str] = ENGINE,
+    ) -> Cell:
+        """Return a cell of the table; ``rooms`` of the package compute it."""
+        self.say(self.prefix + cell)
+        return self.cells.measure(self.prefix + cell, function, *arguments, data=data, rooms=rooms)
 
     def tree(self, cell: str, source: Source, system: System, order: str | None = "random", seed: int = 0) -> Cell:
         """Measure the tree of a system on the data in one order of arrival; None: as they are."""
-        return self.measure(cell, measured_tree, source, system, order, seed, data=describe(source).digest)
+        arguments, digest = (source, system, order, seed), describe(source).digest
+        return self.measure(cell, measured_tree, *arguments, data=digest, rooms=ROOMS[system.method])
 
     def trees(self, cell: str, source: Source, system: System, order: str, orders: int) -> list[Cell]:
         """Measure trees for several seeds of an order; after one that takes too long, the others would too."""
         found: list[Cell] = []
         for seed in range(self.seed, self.seed + orders):
             found.append(self.tree(f"{cell}, {seed}", source, system, order, seed))
-            if found[-1].failure:
+            if found[-1].failure not in ("", NOT_RUN):
                 break
         return found
 
@@ -235,6 +253,16 @@ def mean_and_deviation(values: Sequence[float]) -> str:
     return mean if len(values) == 1 else f"{mean} ± {np.std(values):.3f}"
 
 
+def failure_of(cell: Cell) -> str:
+    """Return why a cell has no figures, and how far it came.
+
+    >>> failure_of(Cell({"joined": 1500, "of": 20000}, 600.0, "more than 10 min"))
+    'more than 10 min (1,500 of 20,000 points)'
+    """
+    there = "joined" in cell.found
+    return cell.failure + (" ({joined:,} of {of:,} points)".format(**cell.found) if there else "")
+
+
 def figures(cells: Sequence[Cell], measure: str) -> list[float]:
     """Return the measure of every cell that was finished."""
     return [cell.found[measure] for cell in cells if not cell.failure]
@@ -242,5 +270,5 @@ def figures(cells: Sequence[Cell], measure: str) -> list[float]:
 
 def shown(cells: Sequence[Cell], measure: str) -> str:
     """Return mean and deviation of a measure, and why there are no more of them."""
-    failures = [cell.failure for cell in cells if cell.failure]
+    failures = [failure_of(cell) for cell in cells if cell.failure]
     return "; ".join(filter(None, [mean_and_deviation(figures(cells, measure)), *failures]))
