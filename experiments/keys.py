@@ -20,7 +20,7 @@ LIBRARIES = ("numpy", "numba", "scikit-learn")
 # What every tree and its purity are computed by, in any system.
 COMMON = ("_top_k.py", "_vectors.py", "linkage", "metrics", "summaries", "tree")
 ENGINE = ("core", "estimators/grinch.py", "neighbors", "refine")
-HAC = ("baselines/agglomeration.py", "baselines/hac.py", "estimators/hac.py")
+HAC = ("baselines/agglomeration.py", "baselines/distance_rows.py", "baselines/hac.py", "estimators/hac.py")
 _PERCH = ("baselines/perch.py", "baselines/perch_moves.py", "estimators/perch.py", "neighbors/exact.py")
 _SCC = ("baselines/scc.py", "estimators/scc.py")
 ROOMS: dict[str, tuple[str, ...]] = {

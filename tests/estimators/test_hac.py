@@ -12,6 +12,7 @@ from scipy.cluster.hierarchy import linkage as scipy_linkage
 from scipy.spatial.distance import pdist
 
 from grinch import HAC, MiniBatchHAC
+from grinch.baselines import distance_rows
 from grinch.linkage import Pairwise
 from grinch.linkage.named import linkage_of
 from refusals import refused
@@ -54,6 +55,18 @@ def test_heights_and_groups_are_scipys(ours, name, metric, lean, seed):
     matrix = scipy_linkage(pdist(X, metric), name)
     tree = HAC(**ours, lean=lean).fit(X).tree_
     np.testing.assert_allclose(tree.to_scipy()[:, 2:], matrix[:, 2:], rtol=1e-4, atol=1e-6)
+    assert groups(tree) == scipy_groups(matrix)
+
+
+@pytest.mark.parametrize("kind", ["single", "complete", "average"])
+def test_lean_keeps_few_rows_of_distances(kind, monkeypatch, rng):
+    """With room for three of them, the others are computed again."""
+    X = rng.normal(size=(40, 3))
+    monkeypatch.setattr(distance_rows, "ROOM", 3 * 8 * 40)
+    monkeypatch.setattr(distance_rows, "PIECE", 2 * 8 * 40)
+    matrix = scipy_linkage(pdist(X, "cityblock"), kind)
+    tree = HAC(Pairwise(kind, distance="cityblock"), lean=True).fit(X).tree_
+    np.testing.assert_allclose(tree.to_scipy()[:, 2], matrix[:, 2])
     assert groups(tree) == scipy_groups(matrix)
 
 
@@ -163,7 +176,8 @@ def test_a_linkage_that_fails_names_the_groups_and_nothing_is_fitted():
 
 def test_a_metric_that_is_not_defined_says_so():
     X = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])
-    refused("metric='correlation' is not defined for some rows", HAC(metric="correlation").fit, X)
+    for lean in (False, True):
+        refused("metric='correlation' is not defined for some rows", HAC(metric="correlation", lean=lean).fit, X)
     zero = HAC(metric="cosine").fit([[0.0, 0], [1, 1], [2, 2.1]])
     assert zero.tree_.heights().max() == pytest.approx(1.0)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,7 @@ import scipy.sparse
 from grinch._checks import count_rows
 from grinch._compile import entry, jitable, kernel
 from grinch._interrupts import uninterrupted
-from grinch._types import Floats, Ids, as_id
+from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core.engine import make_summaries, summaries_from_state
 from grinch.errors import LinkageError, SavedModelError
 from grinch.linkage.base import Linkage
@@ -334,12 +334,17 @@ class Pool:
         new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
         pairs = new_id[self.sides[: self.n_nodes][~is_leaf]]
         scores = self.summaries.in_units(self.score_of[: self.n_nodes][~is_leaf])
-        if len(left_over) > 1:
-            tops = new_id[np.sort(left_over)]
-            unions = self.n_leaves + len(pairs) + np.arange(len(tops) - 1)
-            extra = np.column_stack([np.concatenate([tops[:1], unions[:-1]]), tops[1:]])
-            pairs, scores = np.concatenate([pairs, extra]), np.concatenate([scores, np.full(len(extra), -np.inf)])
-        return Tree.from_merges(pairs, scores, getattr(self.linkage, "ceiling", None))
+        tops = new_id[np.sort(left_over)]
+        return tree_of_merges(self.n_leaves, pairs, scores, tops, getattr(self.linkage, "ceiling", None))
+
+
+def tree_of_merges(n_leaves: int, pairs: Slots, scores: Floats, tops: Slots, ceiling: float | None) -> Tree:
+    """Return the tree of merges, with the nodes that are still apart joined one after the other, with score -inf."""
+    if len(tops) > 1:
+        unions = n_leaves + len(pairs) + np.arange(len(tops) - 1)
+        extra = np.column_stack([np.concatenate([tops[:1], unions[:-1]]), tops[1:]])
+        pairs, scores = np.concatenate([pairs, extra]), np.concatenate([scores, np.full(len(extra), -np.inf)])
+    return Tree.from_merges(pairs, scores, ceiling)
 
 
 class BestFirst:
@@ -461,7 +466,19 @@ class BestFirst:
                 heapq.heappop(self._tops)
 
 
-def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
+class Chained(Protocol):
+    """A pool of nodes that a chain of nearest neighbours can merge."""
+
+    size: int
+
+    def nodes(self) -> Ids: ...
+
+    def scores(self, node: int) -> Candidates: ...
+
+    def merge(self, u: int, v: int, score: float, scored: bool = True) -> object: ...
+
+
+def merge_by_chain(pool: Chained, progress: Callable[[float], None]) -> None:
     """Merge all of a pool by chains of nearest neighbours."""
     chain: list[int] = []
     place: dict[int, int] = {}  # of the nodes on the chain

@@ -9,9 +9,11 @@ import numpy as np
 from grinch._checks import count_rows
 from grinch._types import Advance, Floats
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain, rows_from_state, rows_to_state
+from grinch.baselines.distance_rows import DistanceRows, undefined
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, linkage_of
+from grinch.linkage.pairwise import Pairwise
 from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.arrays import StoredPoints
 from grinch.summaries.vectors import dense_rows, stored_rows
@@ -83,9 +85,12 @@ class HACBuilder:
             self._keep(_by_scipy(rows, self._linkage, self._metric), n * (n - 1) // 2)
             progress(n)
             return
-        pool = Pool(self._linkage, rows.shape[1] if isinstance(self._linkage, VectorLinkage) else 0, n)
+        pool = self._pool(rows, n)
         try:
-            (_merge_best_first if self._way == BEST_FIRST else _merge_by_chain)(pool, rows, progress)
+            if isinstance(pool, DistanceRows):
+                merge_by_chain(pool, progress)
+            else:
+                (_merge_best_first if self._way == BEST_FIRST else _merge_by_chain)(pool, rows, progress)
         except KeyboardInterrupt:
             if pool.n_leaves == n:
                 self._keep(pool.tree(), pool.n_scores)
@@ -94,6 +99,11 @@ class HACBuilder:
             error.outcome = "Nothing was fitted"
             raise
         self._keep(pool.tree(), pool.n_scores)
+
+    def _pool(self, rows: Any, n: int) -> Pool | DistanceRows:
+        if self._way == CHAIN and isinstance(self._linkage, Pairwise) and isinstance(self._linkage.distance, str):
+            return DistanceRows(dense_rows(rows).astype(np.float64), self._linkage)
+        return Pool(self._linkage, rows.shape[1] if isinstance(self._linkage, VectorLinkage) else 0, n)
 
     def _keep(self, tree: Tree, n_scores: int) -> None:
         if self._as_roots:
@@ -148,10 +158,7 @@ def _distances(points: Floats, metric: str) -> Floats:
         # A zero vector has no direction: its similarity is 0, as in Grinch; and rounding may make a distance negative.
         distances = np.maximum(np.nan_to_num(distances, copy=False, nan=1.0), 0.0, out=distances)
     if np.isnan(distances).any():
-        raise ValueError(
-            f"metric={metric!r} is not defined for some rows of X (scipy gives nan), perhaps constant or zero ones;"
-            " drop those rows or use another metric"
-        )
+        raise undefined(metric)
     return np.asarray(distances)
 
 
