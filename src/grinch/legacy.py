@@ -564,6 +564,6 @@ def _read_zip(path: Path) -> tuple[str, dict[str, Any], Arrays]:
 def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     info = archive.getinfo(name)
     with archive.open(info) as file:
-        read_header(name, file, info.file_size)
+        read_header(f"FILE {name!r}", file, info.file_size)
     with archive.open(info) as file:
         return np.lib.format.read_array(file, allow_pickle=False)

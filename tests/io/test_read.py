@@ -58,6 +58,9 @@ def test_lists_of_id_label_vector_and_embeddings_in_one_column(tmp_path, rng):
     X = rng.normal(size=(5, 3)).astype(np.float32)
     pd.DataFrame({"id": list("abcde"), "embedding": list(X)}).to_parquet(tmp_path / "e.parquet")
     np.testing.assert_array_equal(read_points(tmp_path / "e.parquet", id="id").vectors, X)
+    pd.DataFrame({"embedding": [None, X[0]]}).to_parquet(tmp_path / "n.parquet")
+    with pytest.raises(FileError, match=r"has an empty value \(null\) in row 0 of column 'embedding'"):
+        read_points(tmp_path / "n.parquet")
     np.savez(tmp_path / "d.npz", X=rng.normal(size=(6, 2, 2)), y=np.arange(6))
     points = read_points(tmp_path / "d.npz")
     assert (points.vectors.shape, points.labels.tolist()) == ((6, 4), list(range(6)))

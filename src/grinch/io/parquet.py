@@ -53,7 +53,7 @@ def read_parquet(path: Path, asked: Asked) -> Points:
                 " If it is no feature, say so with --label, --id or --drop (kept beside: --payload; a text to cluster"
                 " by: --text)"
             )
-    width = len(table.column(features[0])[0] or ()) if is_list else len(features)
+    width = len(table.column(features[0])[0].as_py() or ()) if is_list else len(features)
     dtype = np.result_type(*(_numpy_type(kind.value_type if is_list else kind) for kind in kinds))
     vectors = np.empty((table.num_rows, width), dtype)
     fill(vectors, table.to_batches(), features, is_list, path.name)

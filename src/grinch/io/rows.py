@@ -230,7 +230,7 @@ def written_file(path: Path) -> tuple[ArrayFile, int] | None:
     """Return a matrix that was written here, which may have no rows, and its width; None if it is not there, whole."""
     try:
         with open(path, "rb") as file:
-            header = read_header(path.name, file, path.stat().st_size)
+            header = read_header(f"FILE {path.name!r}", file, path.stat().st_size)
             n_rows, width = header.shape
             return ArrayFile(str(path.resolve()), n_rows, header.dtype.str, file.tell(), False), width
     except (OSError, ValueError):

@@ -17,6 +17,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
 from pydantic import BaseModel, ValidationError
 
+from grinch.io.arrays import read_header
+from grinch.io.parquet import fill, is_list_type
 from grinch.serve.api import models
 from grinch.serve.api.answers import in_a_line
 from grinch.serve.api.guard import Settings
@@ -118,23 +120,15 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
     """Return an array in NumPy's format as a view of these bytes; nothing is unpickled."""
     file = io.BytesIO(content)
     try:
-        version = np.lib.format.read_magic(file)
-        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, is_fortran, dtype = reader(file)
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ValueError(f"its shape {str(shape)[:60]} is none")
-    except (ValueError, KeyError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
-        raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:100]}") from None
-    # In Python's integers: a shape can be as large as it likes.
-    count = math.prod(shape)
+        shape, dtype, by_column = read_header("the body", file, len(content))
+    except (ValueError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:200]}") from None
     if dtype.kind not in "fiuU" or dtype.itemsize == 0:
         raise ValueError(f"the body must be an array of numbers; got {str(dtype)[:60]}")
-    if count * dtype.itemsize != len(content) - file.tell():
-        raise ValueError(
-            f"the body must have as many bytes as its shape {str(shape)[:60]} says; {len(content) - file.tell():,}"
-            f" are there instead of {count * dtype.itemsize:,}"
-        )
-    return np.frombuffer(content, dtype, count, file.tell()).reshape(shape, order="F" if is_fortran else "C")
+    count, start = math.prod(shape), file.tell()
+    if start + count * dtype.itemsize < len(content):
+        raise ValueError("the body must end with the array; there are bytes behind it")
+    return np.frombuffer(content, dtype, count, start).reshape(shape, order="F" if by_column else "C")
 
 
 def read_npz(content: bytes, settings: Settings) -> Points:
@@ -284,7 +278,10 @@ def read_arrow(body: bytes, settings: Settings) -> Points:
     names = table.column_names
     ids = table.column("id").to_pylist() if "id" in names else None
     payload = [_payload(entry) for entry in table.column("payload").to_pylist()] if "payload" in names else None
-    X = _vectors(pa, table.column("vector").combine_chunks())
+    vectors = table.column("vector")
+    width = len(vectors[0].as_py() or ()) if table.num_rows else 0
+    X = np.empty((table.num_rows, width), vectors.type.value_type.to_pandas_dtype())
+    fill(X, table.to_batches(), ["vector"], True, "the body")
     return Points(matrix(X, settings), ids, payload)
 
 
@@ -293,8 +290,7 @@ def _check_schema(pa: Any, schema: Any) -> None:
     if len(kinds) != len(schema.names) or "vector" not in kinds or not kinds.keys() <= set(ARROW_COLUMNS):
         raise ValueError(f"the columns must be vector, and perhaps id and payload; got {', '.join(schema.names)[:100]}")
     vector = kinds["vector"]
-    is_list = types.is_list(vector) or types.is_large_list(vector) or types.is_fixed_size_list(vector)
-    if not is_list or not (types.is_floating(vector.value_type) or types.is_integer(vector.value_type)):
+    if not is_list_type(vector):
         raise ValueError(f"vector must be a list of numbers; got {str(vector)[:60]}")
     name = kinds.get("id", pa.string())
     if not (types.is_string(name) or types.is_large_string(name) or types.is_integer(name)):
@@ -302,24 +298,6 @@ def _check_schema(pa: Any, schema: Any) -> None:
     payload = kinds.get("payload", pa.string())
     if not (types.is_string(payload) or types.is_large_string(payload)):
         raise ValueError(f"payload must be text, a value of JSON for each point; got {str(payload)[:60]}")
-
-
-def _vectors(pa: Any, column: Any) -> npt.NDArray[Any]:
-    if column.null_count:
-        raise ValueError("vector must be there for every point; some are null")
-    values, n = column.flatten(), len(column)
-    if values.null_count:
-        raise ValueError("vector must be of numbers; some are null")
-    if pa.types.is_fixed_size_list(column.type):
-        width = column.type.list_size
-    else:
-        lengths = np.diff(column.offsets.to_numpy())
-        width = int(lengths[0]) if n else 0
-        if (lengths != width).any():
-            odd = int(np.argmax(lengths != width))
-            raise ValueError(f"vector must be of one length; row {odd} has {lengths[odd]} numbers, row 0 has {width}")
-    rows: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(n, width)
-    return rows
 
 
 def _payload(text: str | None) -> Any:
