@@ -17,7 +17,7 @@ from grinch.resolve.authors.names import folded, parsed
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One author's name on one publication; all but ``id`` and ``name`` may be unknown.
+    """One author's name on one publication; only ``id`` and ``name`` must be known.
 
     ``coauthors`` are the other names on the publication. ``author`` is the true author, where it is known: an id of any
     kind, the same for all records of one person. ``paper`` identifies the publication, so that two of its authors are
