@@ -134,14 +134,14 @@ def list_width(file: Any, columns: Columns) -> int:
 
 
 def is_number_type(kind: Any) -> bool:
-    """Tell whether a type of pyarrow is one of numbers."""
+    """Return whether a type of pyarrow is one of numbers."""
     from pyarrow import types
 
     return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def is_list_type(kind: Any) -> bool:
-    """Tell whether a type of pyarrow is one of lists of numbers."""
+    """Return whether a type of pyarrow is one of lists of numbers."""
     from pyarrow import types
 
     is_list = any(is_kind(kind) for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list))
