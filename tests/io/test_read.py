@@ -15,16 +15,6 @@ from grinch.io.read import FileError, read_points
 from grinch.io.tables import read_rows
 
 
-@pytest.fixture
-def table(rng):
-    y = rng.integers(0, 4, 120)
-    X = 8 * np.eye(4, 6)[y] + rng.normal(size=(120, 6))
-    frame = pd.DataFrame(X.astype(np.float32), columns=[f"f{i}" for i in range(6)])
-    frame.insert(0, "name", [f"point {i}, of 120" for i in range(120)])
-    frame["species"] = np.array(["ape", "bee", "cow", "dog"])[y]
-    return frame
-
-
 def test_every_format_is_read_alike(table, tmp_path):
     features = table.filter(regex="^f").to_numpy(np.float32)
     labels, ids = table["species"].to_numpy(str), table["name"].to_numpy(str)
