@@ -87,7 +87,7 @@ class Results:
 
     @cached_property
     def quality(self) -> dict[str, float]:
-        """Return dendrogram purity, and F1 of the clusters if there are any; nothing where the labels are unknown."""
+        """Dendrogram purity, and F1 of the clusters if there are any; nothing where the labels are unknown."""
         labels = self.points.labels
         if labels is None or self.tree is None:
             return {}
