@@ -32,11 +32,8 @@ MAX_IN_LOOP = 2**16
 MAX_DEPTH = 50
 MAX_LISTS = 500_000
 ARROW_COLUMNS = ("id", "vector", "payload")
-# Of the tables Message and RecordBatch in Arrow's format.
-HEADER_TYPE, HEADER, BODY_LENGTH, METADATA, COMPRESSION = 1, 2, 3, 4, 3
-SCHEMA, RECORD_BATCH = 1, 3
-# Before every message, and before the end of the stream.
-MARKER = 0xFFFFFFFF
+# Fields of the tables Message and RecordBatch in Arrow's format.
+HEADER, METADATA, COMPRESSION = 2, 4, 3
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -260,19 +257,23 @@ def read_arrow(body: bytes, settings: Settings) -> Points:
         import pyarrow as pa
     except ImportError:
         raise ValueError("Arrow is not installed at the server; send JSON or a NumPy array") from None
-    _refuse_compressed(body)
     try:
-        with pa.ipc.open_stream(body) as reader:
-            _check_schema(pa, reader.schema)
-            batches, n = [], 0
-            for batch in reader:
-                n += batch.num_rows
-                if n > settings.max_rows:
-                    raise ValueError(f"the body must have at most {settings.max_rows:,} rows. Send them in parts")
-                # Nothing in it is trusted: numbers that point anywhere would be followed.
-                batch.validate(full=True)
-                batches.append(batch)
-            table = pa.Table.from_batches(batches, reader.schema).combine_chunks()
+        source, batches, n = pa.BufferReader(body), [], 0
+        messages = list(pa.ipc.MessageReader.open_stream(source))
+        if [message.type for message in messages] != ["schema", *["record batch"] * (len(messages) - 1)]:
+            raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
+        if source.tell() != len(body):
+            raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
+        _check_schema(pa, schema := pa.ipc.read_schema(messages[0]))
+        for message in messages[1:]:
+            _refuse_compressed(bytes(message.metadata))
+            batches.append(batch := pa.ipc.read_record_batch(message, schema))
+            n += batch.num_rows
+            if n > settings.max_rows:
+                raise ValueError(f"the body must have at most {settings.max_rows:,} rows. Send them in parts")
+            # Nothing in it is trusted: numbers that point anywhere would be followed.
+            batch.validate(full=True)
+        table = pa.Table.from_batches(batches, schema).combine_chunks()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the body must be a whole Arrow stream; {str(error)[:100]}") from None
     names = table.column_names
@@ -309,59 +310,28 @@ def _payload(text: str | None) -> Any:
         raise ValueError(f"payload must be JSON for each point; got {text!r:.60}") from None
 
 
-def _refuse_compressed(body: bytes) -> None:
-    """Refuse compressed messages, of which a few bytes could become gigabytes; pyarrow has no limit.
-
-    Older framings and bodies that are not aligned, which pyarrow would read in another way than this, are refused.
-    """
-    at, expected = 0, SCHEMA
+def _refuse_compressed(message: bytes) -> None:
+    """Refuse a compressed batch, of which a few bytes could become gigabytes; pyarrow has no limit."""
     try:
-        while at < len(body):
-            marker, length = struct.unpack_from("<Ii", body, at)
-            at += 8
-            if marker != MARKER or length < 0:
-                raise ValueError("the body must be an Arrow stream in the format since 0.15, with a marker per message")
-            if length == 0:
-                break
-            at += length + _check_message(body, at, expected)
-            expected = RECORD_BATCH
-    except (struct.error, IndexError):
-        raise ValueError("the body must be a whole Arrow stream; it ends in the middle") from None
-    if at != len(body):
-        raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
-
-
-def _check_message(body: bytes, start: int, expected: int) -> int:
-    """Return the number of bytes after the message that starts there."""
-    kind, header, size, has_metadata = _message(body, start)
-    if kind != expected or header is None:
-        raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
-    if size < 0 or size % 8 or size > len(body) or (kind == SCHEMA and size):
-        raise ValueError("the body must be a whole Arrow stream; the length of a message in it is wrong")
-    # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
-    if kind == RECORD_BATCH and (has_metadata or _field(body, header, COMPRESSION) is not None):
+        table = struct.unpack_from("<I", message)[0]
+        header = _field(message, table, HEADER)
+        batch = None if header is None else header + struct.unpack_from("<I", message, header)[0]
+        # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
+        is_plain = batch is not None and _field(message, batch, COMPRESSION) is None
+        is_plain = is_plain and _field(message, table, METADATA) is None
+    except struct.error:
+        raise ValueError("the body must be a whole Arrow stream") from None
+    if not is_plain:
         raise ValueError("the stream must not be compressed, nor its batches have metadata: write it without")
-    return size
 
 
-def _message(body: bytes, start: int) -> tuple[int, int | None, int, bool]:
-    """Return the kind of a message, the place of its header, the length of its body, and whether it has metadata."""
-    table = start + struct.unpack_from("<I", body, start)[0]
-    kind, header, length, metadata = (
-        _field(body, table, number) for number in (HEADER_TYPE, HEADER, BODY_LENGTH, METADATA)
-    )
-    found = None if header is None else header + struct.unpack_from("<I", body, header)[0]
-    size = 0 if length is None else struct.unpack_from("<q", body, length)[0]
-    return (0 if kind is None else body[kind]), found, size, metadata is not None
-
-
-def _field(body: bytes, table: int, number: int) -> int | None:
+def _field(message: bytes, table: int, number: int) -> int | None:
     """Return the place of a field of a table; None if it is not there."""
-    vtable = table - struct.unpack_from("<i", body, table)[0]
+    vtable = table - struct.unpack_from("<i", message, table)[0]
     if vtable < 0:
         raise ValueError("the body must be a whole Arrow stream")
-    size = struct.unpack_from("<H", body, vtable)[0]
+    size = struct.unpack_from("<H", message, vtable)[0]
     if 4 + 2 * number >= size:
         return None
-    offset = struct.unpack_from("<H", body, vtable + 4 + 2 * number)[0]
+    offset = struct.unpack_from("<H", message, vtable + 4 + 2 * number)[0]
     return table + offset if offset else None
