@@ -250,13 +250,17 @@ def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> li
     return new
 
 
+def listed(ids: Any) -> list[Any]:
+    """Return ids as a list."""
+    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"ids must be a list of ids; got {ids!r:.80}. Put a single id into a list")
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+
+
 def check_known_ids(ids: Any, slot_of: Callable[[Hashable], int | None]) -> npt.NDArray[np.intp]:
     """Return the slots of points by their ids: each in the tree, each once."""
-    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
-        raise ValueError(f"ids must be a list of ids; got {ids!r}. Put a single id into a list")
-    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     slots, seen = [], set()
-    for name in names:
+    for name in listed(ids):
         slot = slot_of(name) if isinstance(name, Hashable) else None
         if slot is None:
             raise ValueError(f"ids must name points in the tree; {name!r} is not there (see ids_). Nothing was changed")

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from grinch._checks import count_rows
 from grinch._types import Labels
 from grinch.cuts.tracking import Change
+from grinch.estimators.checks import listed
 from grinch.serve.connection import FIRST_WAIT, Connection, parsed
 from grinch.store.digest import Digest, Event
-from grinch.store.inputs import listed
+from grinch.store.inputs import payload_list
 from grinch.tree import Tree
 
 # Bytes of a request, about: well below the limit of a service.
@@ -87,7 +88,7 @@ class Client:
 
         Many points are sent in parts, each of which is inserted as a whole or not at all.
         """
-        rows, names, kept = _matrix(X), _ids(ids), _listed(payload)
+        rows, names, kept = _matrix(X), _ids(ids), payload_list(payload)
         for what, values in (("ids", names), ("payload", kept)):
             if values is not None and len(values) != rows.shape[0]:
                 n = rows.shape[0]
@@ -104,7 +105,7 @@ class Client:
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
         """Give points other rows, another payload, or both, and return the version."""
-        names, kept = _ids(ids), _listed(payload)
+        names, kept = _ids(ids), payload_list(payload)
         if X is None:
             body: dict[str, Any] = {"ids": names, **({} if kept is None else {"payload": kept})}
             return self._change("/v1/update", body)
@@ -372,18 +373,6 @@ def _matrix(X: Any) -> Any:
 
 def _ids(ids: Any) -> list[Any] | None:
     return None if ids is None else listed(ids)
-
-
-def _listed(values: Any) -> list[Any] | None:
-    """Return payloads as a list."""
-    if values is None:
-        return None
-    if hasattr(values, "to_dict") and hasattr(values, "columns"):
-        found: list[Any] = values.to_dict("records")
-        return found
-    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-        raise ValueError(f"payload must be a list with an entry for each point; got {type(values).__name__}")
-    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _parts(rows: Any, payload: list[Any] | None) -> Iterator[slice]:

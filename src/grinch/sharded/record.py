@@ -13,9 +13,10 @@ import numpy as np
 
 import grinch
 from grinch import cuts
+from grinch._checks import taken
 from grinch._types import Ids, Labels
 from grinch.io.read import FileError
-from grinch.io.rows import joined, taken
+from grinch.io.rows import joined
 from grinch.io.write import replacing
 from grinch.sharded.compose import compose_merges, subtree
 from grinch.sharded.files import read_arrays, write_arrays
