@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import grinch
@@ -57,6 +58,7 @@ def test_a_client_has_the_face_of_a_store(pair):
         lambda store: store.update(ids[6:8], some_rows(2, seed=3)),
         lambda store: store.update([ids[9]], payload=[None]),
         lambda store: store.update([ids[10]], some_rows(1, seed=4), [["x"]]),
+        lambda store: store.update(ids[10:12], payload=pd.DataFrame({"n": [1.5, None], "title": ["x", "y"]})),
         lambda store: store.label(min(store.clusters()), "first"),
         lambda store: store.add_cut("five", n_clusters=5),
         lambda store: store.add_cut("high", n_clusters=5, cut="height"),
