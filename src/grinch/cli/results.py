@@ -180,7 +180,6 @@ class Results:
             if picture and self.model is not None:
                 self._draw(out, labels, texts)
         written = {path.name for path in recorded}
-        written |= {"model.grinch"} if self.model is not None else set()
         written |= {"text.grinch"} if "branches.csv" in written else set()
         console.print(f"\nWritten to [bold]{escape(str(out))}/[/bold]")
         for name in WRITTEN:
