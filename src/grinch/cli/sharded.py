@@ -23,7 +23,7 @@ from grinch._checks import available_memory
 from grinch.cli.app import console, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
 from grinch.cli.results import Results, lists_of, settings_of
-from grinch.errors import ShardError, missing_extra
+from grinch.errors import ShardError
 from grinch.io.inputs import SUFFIXES, found_paths, open_rows
 from grinch.io.parquet import choose_columns, open_parquet
 from grinch.io.points import Asked, FileError, blaming, check_names
@@ -238,10 +238,8 @@ def _features(path: Path, columns: str | None, asked: Asked) -> list[str] | str:
 
 def _values(paths: list[Path], name: str) -> Any:
     """Return one column of all files, in their order; nothing else of them is read."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
+    import pyarrow
+
     chunks: list[Any] = []
     for path in paths:
         with open_parquet(str(path)) as file:

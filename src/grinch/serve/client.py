@@ -20,7 +20,7 @@ from grinch.cuts.tracking import Change
 from grinch.estimators.checks import listed
 from grinch.serve.connection import FIRST_WAIT, Connection, parsed
 from grinch.store.digest import Digest, Event
-from grinch.store.inputs import payload_list
+from grinch.store.inputs import payload_list, plain_value
 from grinch.tree import Tree
 
 # Bytes of a request, about: well below the limit of a service.
@@ -356,7 +356,7 @@ def _tree(content: bytes) -> Tree:
 
 
 def _json(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
 
 
 def _matrix(X: Any) -> Any:
@@ -391,13 +391,9 @@ def _npz(rows: Any, ids: list[Any] | None = None, payload: list[Any] | None = No
         "X": np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
     }
     if ids is not None:
-        arrays["ids_json"] = np.frombuffer(_json([_plain(name) for name in ids]), np.uint8)
+        arrays["ids_json"] = np.frombuffer(_json(ids), np.uint8)
     if payload is not None:
-        arrays["payload"] = np.frombuffer(_json([_plain(entry) for entry in payload]), np.uint8)
+        arrays["payload"] = np.frombuffer(_json(payload), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -238,7 +238,7 @@ def _without_gaps(row: dict[Any, Any]) -> dict[Any, Any]:
 
 def _as_json(i: int, row: Any) -> str:
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=plain_value)
         text.encode()
         return text
     except (TypeError, ValueError, RecursionError) as error:
@@ -248,7 +248,7 @@ def _as_json(i: int, row: Any) -> str:
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return numbers and arrays of numpy, and times, as JSON has them."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
