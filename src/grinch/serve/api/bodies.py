@@ -211,8 +211,6 @@ def check_finite(X: npt.NDArray[Any], why: str = "") -> npt.NDArray[Any]:
 def check_beside(points: Points, n: int, settings: Settings) -> Points:
     """Return points, or raise ValueError if ids or payload are not one for each point, or too long."""
     if points.ids is not None:
-        if len(points.ids) != n:
-            raise ValueError(f"ids must have one entry for each of the {n} points; got {len(points.ids)}")
         inputs.check_ids(points.ids, n, None)
         longest = max((name for name in points.ids if isinstance(name, str)), key=len, default="")
         if len(longest) > settings.max_id:
@@ -222,11 +220,7 @@ def check_beside(points: Points, n: int, settings: Settings) -> Points:
 
 
 def _check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None:
-    if payload is None:
-        return
-    if len(payload) != n:
-        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(payload)}")
-    for i, entry in enumerate(payload):
+    for i, entry in enumerate(payload or ()):
         if _is_deep(entry):
             raise ValueError(f"payload must be nested at most {MAX_DEPTH} deep; entry {i} is deeper")
     for i, text in enumerate(inputs.check_payload(payload, n) or ()):
