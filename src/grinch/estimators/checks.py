@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 from grinch._checks import available_memory
 from grinch._types import Floats, Slots
 from grinch._vectors import in_order as sorted_rows
+from grinch._vectors import squared_lengths
 from grinch.errors import SettingsWarning
 from grinch.estimators.sparse_checks import check_indices, checked_csr
 from grinch.linkage.named import VectorLinkage
@@ -421,8 +422,7 @@ def _is_by(linkage: object, *metrics: str) -> bool:
 
 def _lengths(rows: Any) -> Floats:
     """Return the lengths of rows, without those of zero rows."""
-    squares = rows.multiply(rows).sum(axis=1) if scipy.sparse.issparse(rows) else np.square(rows).sum(axis=1)
-    lengths = np.sqrt(np.asarray(squares, np.float64).ravel())
+    lengths = np.sqrt(squared_lengths(rows))
     return lengths[lengths > 0]
 
 
