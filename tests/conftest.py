@@ -84,3 +84,16 @@ def blobs(rng):
     centres = rng.normal(size=(12, 6)) * 4
     classes = rng.integers(0, 12, 300)
     return (centres[classes] + rng.normal(size=(300, 6))).astype(np.float32), classes
+
+
+@pytest.fixture
+def table(rng):
+    """120 named points of four species, with six features each."""
+    import pandas as pd
+
+    y = rng.integers(0, 4, 120)
+    X = 8 * np.eye(4, 6)[y] + rng.normal(size=(120, 6))
+    frame = pd.DataFrame(X.astype(np.float32), columns=[f"f{i}" for i in range(6)])
+    frame.insert(0, "name", [f"point {i}, of 120" for i in range(120)])
+    frame["species"] = np.array(["ape", "bee", "cow", "dog"])[y]
+    return frame

@@ -42,7 +42,7 @@ def assert_same(a, b) -> None:
     assert a.tree_.names == b.tree_.names
     assert same_bits(a.tree_.links.table, b.tree_.links.table)
     assert same_bits(a.tree_.links.head, b.tree_.links.head)
-    assert same_bits(a.tree_._scores, b.tree_._scores)
+    assert same_bits(a.tree_.scores, b.tree_.scores)
     assert a.ids_ == b.ids_
     assert same_bits(a.labels_, b.labels_)
     assert a.clusters_ == b.clusters_

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 _lock = threading.Lock()
 _limits: list[int] = []
@@ -66,6 +67,11 @@ def available_memory() -> int | None:
 def count_rows(rows: Any) -> int:
     """Return the number of rows of an array, a sparse matrix or a list of records."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+
+
+def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
+    """Return the rows of an array, a sparse matrix or a list of records at these positions."""
+    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
 
 
 def cores() -> int:

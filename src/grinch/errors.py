@@ -9,6 +9,8 @@ from pathlib import Path
 
 # A table may have thousands of columns; a message names this many.
 MOST_NAMES = 30
+# What is raised where the contents of a file or an answer make no sense; beside them, ValueError.
+NO_SENSE = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 
 
 def unknown_name(parameter: str, received: object, accepted: Iterable[str], more: str = "") -> ValueError:

@@ -30,7 +30,7 @@ from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch._vectors import product_of
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
 from grinch.core.view import SPARE
-from grinch.errors import SavedModelError
+from grinch.errors import NO_SENSE, SavedModelError
 from grinch.io.arrays import read_header
 from grinch.io.points import check_unpacked_size
 from grinch.linkage.named import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
@@ -90,9 +90,7 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except SavedModelError as error:
         raise SavedModelError(f"{path} cannot be converted: {error}") from error
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise SavedModelError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, MemoryError) as error:
+    except (ValueError, *NO_SENSE, zipfile.BadZipFile, zlib.error, struct.error, EOFError, MemoryError) as error:
         raise SavedModelError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -564,6 +562,6 @@ def _read_zip(path: Path) -> tuple[str, dict[str, Any], Arrays]:
 def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     info = archive.getinfo(name)
     with archive.open(info) as file:
-        read_header(name, file, info.file_size)
+        read_header(f"FILE {name!r}", file, info.file_size)
     with archive.open(info) as file:
         return np.lib.format.read_array(file, allow_pickle=False)

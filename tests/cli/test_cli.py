@@ -30,16 +30,6 @@ from interrupts import interrupting
 QUIETLY = ("-q", "--no-picture")
 
 
-@pytest.fixture
-def table(rng):
-    y = rng.integers(0, 4, 120)
-    X = 8 * np.eye(4, 6)[y] + rng.normal(size=(120, 6))
-    frame = pd.DataFrame(X.astype(np.float32), columns=[f"f{i}" for i in range(6)])
-    frame.insert(0, "name", [f"point {i}, of 120" for i in range(120)])
-    frame["species"] = np.array(["ape", "bee", "cow", "dog"])[y]
-    return frame
-
-
 def summary_of(out):
     return json.loads((out / "summary.json").read_text())
 

@@ -1,6 +1,5 @@
 """What commands refuse: in one line that says what is wrong and what to do, with exit code 2, and nothing written."""
 
-import gzip
 import os
 import sys
 from functools import partial
@@ -10,7 +9,6 @@ import pandas as pd
 import pytest
 
 from commands import run_command
-from grinch.io import points as sizes
 
 
 @pytest.fixture
@@ -169,17 +167,6 @@ def test_options_are_checked(folder):
         done = run_command("explore", "tree.nwk", name, value, cwd=folder)
         assert done.returncode == 2
         assert name in done.stderr
-
-
-def test_arrays_of_the_wrong_shape_and_archives_beyond_the_memory(run, tmp_path, rng, monkeypatch):
-    np.save(tmp_path / "line.npy", np.arange(5.0))
-    assert "must hold a matrix (points x features); got shape (5,)" in refused(run("cluster", "line.npy"))
-    np.savez(tmp_path / "scalar.npz", X=rng.normal(size=(5, 2)), y=np.array(1))
-    message = "array 'y' must have one entry for each of the 5 points; got shape ()"
-    assert message in refused(run("compare", "scalar.npz"))
-    monkeypatch.setattr(sizes, "available_memory", lambda: 1_000_000)
-    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"0,0\n" * 1_000_000))
-    assert "unpacks to more than 1,000,000 bytes" in refused(run("cluster", "bomb.csv.gz"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a folder that nobody can write to")

@@ -141,7 +141,7 @@ def test_settings_may_be_pythons_and_the_linkage_is_one_for_all(blobs):
     refused("methods must name at least one of grinch", next, compare(*blobs, []))
     X = blobs[0].copy()
     X[7, 2] = np.nan
-    refused("row 7, column 2 is not", next, compare(X, None, ["grinch"]))
+    refused("NaN in row 7, column 2", next, compare(X, None, ["grinch"]))
 
 
 @pytest.mark.slow

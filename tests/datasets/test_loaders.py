@@ -133,7 +133,7 @@ def test_wrong_names_and_wrong_files_are_explained(tmp_path):
     np.savez(tmp_path / "glass.npz", X=X, y=Y[:5])
     refused(r"one class for each point; it holds shapes \(6, 2\) and \(5,\)", load, "glass", tmp_path, error=FileError)
     (tmp_path / "glass.npz").write_bytes(b"PK\x03\x04 torn off")
-    refused(r"glass\.npz cannot be read", load, "glass", tmp_path, error=FileError)
+    refused(r"'glass\.npz' cannot be read", load, "glass", tmp_path, error=FileError)
 
 
 def test_nothing_is_downloaded_unless_asked_for(monkeypatch, tmp_path):

@@ -15,16 +15,6 @@ from grinch.io.read import FileError, read_points
 from grinch.io.tables import read_rows
 
 
-@pytest.fixture
-def table(rng):
-    y = rng.integers(0, 4, 120)
-    X = 8 * np.eye(4, 6)[y] + rng.normal(size=(120, 6))
-    frame = pd.DataFrame(X.astype(np.float32), columns=[f"f{i}" for i in range(6)])
-    frame.insert(0, "name", [f"point {i}, of 120" for i in range(120)])
-    frame["species"] = np.array(["ape", "bee", "cow", "dog"])[y]
-    return frame
-
-
 def test_every_format_is_read_alike(table, tmp_path):
     features = table.filter(regex="^f").to_numpy(np.float32)
     labels, ids = table["species"].to_numpy(str), table["name"].to_numpy(str)
@@ -58,6 +48,9 @@ def test_lists_of_id_label_vector_and_embeddings_in_one_column(tmp_path, rng):
     X = rng.normal(size=(5, 3)).astype(np.float32)
     pd.DataFrame({"id": list("abcde"), "embedding": list(X)}).to_parquet(tmp_path / "e.parquet")
     np.testing.assert_array_equal(read_points(tmp_path / "e.parquet", id="id").vectors, X)
+    pd.DataFrame({"embedding": [None, X[0]]}).to_parquet(tmp_path / "n.parquet")
+    with pytest.raises(FileError, match=r"has an empty value \(null\) in row 0 of column 'embedding'"):
+        read_points(tmp_path / "n.parquet")
     np.savez(tmp_path / "d.npz", X=rng.normal(size=(6, 2, 2)), y=np.arange(6))
     points = read_points(tmp_path / "d.npz")
     assert (points.vectors.shape, points.labels.tolist()) == ((6, 4), list(range(6)))

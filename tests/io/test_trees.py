@@ -52,14 +52,6 @@ def test_missing_values_are_empty_cells(tree, tmp_path, missing):
     assert Tree.from_newick((tmp_path / "t.nwk").read_text()).names == cells
 
 
-def test_clusters_can_be_opened_in_a_spreadsheet(tmp_path):
-    names, labels = ["=1+1", "-1", "a, b", -3], ["@x", "+y", None, "-2.5"]
-    files.write_clusters(tmp_path / "c.csv", np.array([0, 1, 0, 1]), names, labels)
-    head, *rows = csv.reader((tmp_path / "c.csv").read_text().splitlines())
-    assert head == ["id", "cluster", "label"]
-    assert rows == [["'=1+1", "0", "'@x"], ["-1", "1", "'+y"], ["a, b", "0", ""], ["-3", "1", "-2.5"]]
-
-
 def test_a_row_says_what_the_tree_says_of_a_node(tree, tmp_path):
     files.write_tree_parquet(tree, tmp_path / "t.parquet", list("abcd"))
     table = pd.read_parquet(tmp_path / "t.parquet", dtype_backend="numpy_nullable")

@@ -170,15 +170,6 @@ def test_other_features_are_named(tmp_path):
         Model.load(tmp_path / "model", features=FEATURES[::-1])
 
 
-def test_a_file_cut_short_anywhere_is_refused(tmp_path):
-    path, other = tmp_path / "model", tmp_path / "other"
-    boosting().save(path)
-    whole = path.read_bytes()
-    for length in (*range(0, len(whole), 97), len(whole) - 1):
-        other.write_bytes(whole[:length])
-        refused(other, "is not a complete model file")
-
-
 def test_a_damaged_byte_anywhere_is_refused_or_does_not_matter(tmp_path):
     path, other = tmp_path / "model", tmp_path / "other"
     logistic().save(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -189,14 +188,3 @@ def test_a_failed_write_leaves_what_was_there(small: Path, monkeypatch: pytest.M
         write(small, "kind", {}, {"a": np.ones(3)})
     assert small.read_bytes() == before
     assert len(list(small.parent.iterdir())) == 1
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
-def test_links_and_modes_stay(small: Path) -> None:
-    link = small.with_name("link")
-    link.symlink_to(small)
-    small.chmod(0o640)
-    write(link, "kind", {}, {"a": np.ones(3)})
-    assert link.is_symlink()
-    assert small.stat().st_mode & 0o777 == 0o640
-    assert read(small).arrays["a"].tolist() == [1, 1, 1]

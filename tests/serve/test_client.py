@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import grinch
@@ -47,9 +48,8 @@ def everything_said_by(store, ids):
 def test_a_client_has_the_face_of_a_store(pair):
     X, ids = some_rows(60), [f"p{i}\0" if i == 7 else f"é{i}" for i in range(60)]
     payload = [{"i": i, "n": np.int64(i)} for i in range(60)]
-    plain = [{"i": i, "n": i} for i in range(60)]
     for step in (
-        lambda store: store.insert(X[:50], ids=ids[:50], payload=payload[:50] if store is pair[1] else plain[:50]),
+        lambda store: store.insert(X[:50], ids=ids[:50], payload=payload[:50]),
         lambda store: store.insert(X[:2], ids=ids[:2]),
         lambda store: store.insert(X[50:].astype(np.float64), ids=np.array(ids[50:])),
         lambda store: store.insert([], ids=[]),
@@ -57,6 +57,7 @@ def test_a_client_has_the_face_of_a_store(pair):
         lambda store: store.update(ids[6:8], some_rows(2, seed=3)),
         lambda store: store.update([ids[9]], payload=[None]),
         lambda store: store.update([ids[10]], some_rows(1, seed=4), [["x"]]),
+        lambda store: store.update(ids[10:12], payload=pd.DataFrame({"n": [1.5, None], "title": ["x", "y"]})),
         lambda store: store.label(min(store.clusters()), "first"),
         lambda store: store.add_cut("five", n_clusters=5),
         lambda store: store.add_cut("high", n_clusters=5, cut="height"),

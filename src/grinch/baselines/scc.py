@@ -19,9 +19,8 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from grinch._checks import count_rows
-from grinch._top_k import nearest_rows
 from grinch._types import Advance, Floats
-from grinch._vectors import squared_lengths
+from grinch._vectors import nearest_rows, squared_lengths
 from grinch.baselines.hac import HACBuilder
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage

@@ -104,7 +104,7 @@ def changes(
     ] = "0",
     each: Annotated[bool, Option("--each", help="Version by version, instead of all in one.")] = False,
     cut: StoreCut = "default",
-    top: Annotated[int, Option(min=1, metavar="N", help="Events to tell (with --each, per version).")] = 10,
+    top: Annotated[int, Option(min=1, metavar="N", help="Largest number of events (with --each, per version).")] = 10,
     format: Annotated[Literal["text", "json", "csv"], Option(help="json and csv have all changes.")] = "text",
 ) -> None:
     """Show what became of the clusters of STORE, in sentences.
@@ -112,7 +112,7 @@ def changes(
     The most important come first: new topics, topics that grew by half or more, splits and merges of large
     ones, and topics that went; first of all those that have a name (grinch label). All others are counted.
     Clusters at the version of --since are compared with those of now: what came and went in between is left
-    out. With --each, every version is told by itself. Each batch that was added or removed is a version. A date
+    out. With --each, every version is shown by itself. Each batch that was added or removed is a version. A date
     or a time stands for the last version before it.
     """
     with open_existing(store, readonly=True) as opened:

@@ -447,7 +447,7 @@ def evaluate(
 
 
 def _read(file: Path, columns: list[str] | None, block: str | None, on_error: OnError) -> tuple[Reading, Blocks]:
-    """Records and blocks; prints how many there are, and their problems."""
+    """Return records and blocks; prints how many there are, and their problems."""
     mapping = {}
     for each in columns or ():
         field, equals, column = each.partition("=")

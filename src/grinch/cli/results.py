@@ -87,7 +87,7 @@ class Results:
 
     @cached_property
     def quality(self) -> dict[str, float]:
-        """Return dendrogram purity, and F1 of the clusters if there are any; nothing where the labels are unknown."""
+        """Dendrogram purity, and F1 of the clusters if there are any; nothing where the labels are unknown."""
         labels = self.points.labels
         if labels is None or self.tree is None:
             return {}
@@ -180,7 +180,6 @@ class Results:
             if picture and self.model is not None:
                 self._draw(out, labels, texts)
         written = {path.name for path in recorded}
-        written |= {"model.grinch"} if self.model is not None else set()
         written |= {"text.grinch"} if "branches.csv" in written else set()
         console.print(f"\nWritten to [bold]{escape(str(out))}/[/bold]")
         for name in WRITTEN:

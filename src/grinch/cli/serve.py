@@ -176,7 +176,7 @@ def serve(
     clusters: options.NewClusters = None,
     threshold: options.NewThreshold = None,
     layer: options.NewLayer = None,
-    dtype: Annotated[options.DtypeName | None, Option(help="For a new store: type of the vectors.")] = None,
+    dtype: options.NewDtype = None,
     text: options.TextField = None,
     label: options.LabelField = None,
     image: options.ImageField = None,

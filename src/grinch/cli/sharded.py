@@ -23,7 +23,7 @@ from grinch._checks import available_memory
 from grinch.cli.app import console, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
 from grinch.cli.results import Results, lists_of, settings_of
-from grinch.errors import ShardError, missing_extra
+from grinch.errors import ShardError
 from grinch.io.inputs import SUFFIXES, found_paths, open_rows
 from grinch.io.parquet import choose_columns, open_parquet
 from grinch.io.points import Asked, FileError, blaming, check_names
@@ -33,7 +33,7 @@ from grinch.plots.style import counted
 from grinch.running import Workers, import_distributed
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.estimator import BYTES_PER_POINT, TIMES_THE_VECTORS
-from grinch.sharded.job import alone_in, choose_n_shards
+from grinch.sharded.job import alone_in, check_folder, choose_n_shards
 from grinch.sharded.record import MARK, write_mark
 
 # A worker takes more than half of it before its first point.
@@ -238,10 +238,8 @@ def _features(path: Path, columns: str | None, asked: Asked) -> list[str] | str:
 
 def _values(paths: list[Path], name: str) -> Any:
     """Return one column of all files, in their order; nothing else of them is read."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
+    import pyarrow
+
     chunks: list[Any] = []
     for path in paths:
         with open_parquet(str(path)) as file:
@@ -322,14 +320,9 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: ShardedInput) -> floa
 @contextmanager
 def _locked(work: Path) -> Iterator[None]:
     """Lock the folder of a run as long as it lasts."""
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        is_ours = (work / MARK).exists() or not any(work.iterdir())
-    except OSError as error:
-        raise ValueError(
-            f"--work must be a folder that can be made or written to; got {str(work)!r}: {error}"
-        ) from None
-    if not is_ours:
+    with _in_options():
+        check_folder(work)
+    if not (work / MARK).exists() and any(work.iterdir()):
         raise ValueError(
             f"--work must be a new folder, an empty one, or that of an earlier run; {str(work)!r} has other files in"
             " it. Give another folder with --work"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -23,8 +22,9 @@ import scipy.sparse
 from grinch._labels import label_codes
 from grinch.compare.worker import FORKS
 from grinch.errors import unknown_name
+from grinch.estimators.checks import check_values, placing
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.io.write import harmless, replacing
+from grinch.io.write import replacing, write_table
 
 
 class Outcome(NamedTuple):
@@ -254,7 +254,9 @@ def compare(
             "vectors must be a dense array to compare methods, most of which make rows dense; got a sparse matrix. Use"
             " vectors.toarray() if it fits in memory, or reduce the columns (sklearn.decomposition.TruncatedSVD)"
         )
-    _check_finite(vectors)
+    # Once, instead of in every method.
+    with placing():
+        check_values(vectors)
     for method in chosen:
         make_system(method.name, linkage=linkage, metric=metric, **method.settings)
     with tempfile.TemporaryDirectory(prefix="grinch-compare-") as folder:
@@ -278,27 +280,17 @@ def compare(
                 yield Row(method.title, *found)
 
 
-def _check_finite(vectors: npt.NDArray[Any]) -> None:
-    """Refuse values that are not finite once, instead of in every method."""
-    for start in range(0, len(vectors), 4096):
-        bad = np.argwhere(~np.isfinite(np.asarray(vectors[start : start + 4096], np.float64)))
-        if len(bad):
-            row, column = bad[0]
-            raise ValueError(
-                f"vectors must be finite, but row {start + row}, column {column} is not; drop or fill it in"
-            )
-
-
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write a line for each method: mean and deviation of each measure, and what went wrong."""
+    measures = [f"{measure}_{kind}" for measure in MEASURES for kind in ("mean", "deviation")]
     with replacing(path) as file:
-        writer = csv.writer(file)
-        measures = [f"{measure}_{kind}" for measure in MEASURES for kind in ("mean", "deviation")]
-        writer.writerow(["method", "orders", *measures, "failure"])
-        for row in rows:
-            cells: list[Any] = [row.method, len(row.figures.get("seconds", []))]
-            for measure in MEASURES:
-                scale = 1e-6 if measure == "memory" else 1.0
-                for value in (row.mean(measure), row.deviation(measure)):
-                    cells.append("" if value is None else f"{value * scale:.6g}")
-            writer.writerow(harmless([*cells, row.failure]))
+        write_table(file, ["method", "orders", *measures, "failure"], map(_cells, rows))
+
+
+def _cells(row: Row) -> list[object]:
+    cells: list[object] = [row.method, len(row.figures.get("seconds", []))]
+    for measure in MEASURES:
+        scale = 1e-6 if measure == "memory" else 1.0
+        for value in (row.mean(measure), row.deviation(measure)):
+            cells.append("" if value is None else f"{value * scale:.6g}")
+    return [*cells, row.failure]

@@ -10,9 +10,16 @@ import scipy.sparse
 
 from grinch._checks import check_count
 from grinch._compile import jitable, kernel
-from grinch._top_k import nearest_rows
 from grinch._types import Ids, Vectors32
-from grinch._vectors import ROUNDING, check_vectors, scaled, squared_distances, squared_lengths, unit_scale
+from grinch._vectors import (
+    ROUNDING,
+    check_vectors,
+    nearest_rows,
+    scaled,
+    squared_distances,
+    squared_lengths,
+    unit_scale,
+)
 from grinch.errors import unknown_name
 from grinch.tree import NONE
 

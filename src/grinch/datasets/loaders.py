@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
 from grinch.datasets.readers import Labelled, from_sklearn, needs_download
 from grinch.errors import unknown_name
-from grinch.io.read import FileError
+from grinch.io.points import blaming
 
 FOLDER = "GRINCH_DATA"
 
@@ -79,21 +77,11 @@ def _whole(description: Description, folder: str | Path | None, download: bool) 
     home = _folder(folder) if description.files else None
     path = _find(description, home) if home else None
     if path is not None:
-        return _read(description, path)
+        with blaming(path.name, description.format):
+            return description.reader(path)
     if description.in_sklearn and (download or not needs_download(description.name)):
         return from_sklearn(description.name)
     raise _not_found(description, home)
-
-
-def _read(description: Description, path: Path) -> Labelled:
-    try:
-        return description.reader(path)
-    except FileError:
-        raise
-    except (OSError, EOFError, ValueError, IndexError, zipfile.BadZipFile, zlib.error) as error:
-        raise FileError(
-            f"{path.name} cannot be read (truncated, or of another format?): {error}. Format: {description.format}"
-        ) from error
 
 
 def _folder(folder: str | Path | None) -> Path | None:

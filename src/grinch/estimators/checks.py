@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 from grinch._checks import available_memory
 from grinch._types import Floats, Slots
 from grinch._vectors import in_order as sorted_rows
+from grinch._vectors import squared_lengths
 from grinch.errors import SettingsWarning
 from grinch.estimators.sparse_checks import check_indices, checked_csr
 from grinch.linkage.named import VectorLinkage
@@ -250,13 +251,17 @@ def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> li
     return new
 
 
+def listed(ids: Any) -> list[Any]:
+    """Return ids as a list."""
+    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"ids must be a list of ids; got {ids!r:.80}. Put a single id into a list")
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+
+
 def check_known_ids(ids: Any, slot_of: Callable[[Hashable], int | None]) -> npt.NDArray[np.intp]:
     """Return the slots of points by their ids: each in the tree, each once."""
-    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
-        raise ValueError(f"ids must be a list of ids; got {ids!r}. Put a single id into a list")
-    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     slots, seen = [], set()
-    for name in names:
+    for name in listed(ids):
         slot = slot_of(name) if isinstance(name, Hashable) else None
         if slot is None:
             raise ValueError(f"ids must name points in the tree; {name!r} is not there (see ids_). Nothing was changed")
@@ -417,8 +422,7 @@ def _is_by(linkage: object, *metrics: str) -> bool:
 
 def _lengths(rows: Any) -> Floats:
     """Return the lengths of rows, without those of zero rows."""
-    squares = rows.multiply(rows).sum(axis=1) if scipy.sparse.issparse(rows) else np.square(rows).sum(axis=1)
-    lengths = np.sqrt(np.asarray(squares, np.float64).ravel())
+    lengths = np.sqrt(squared_lengths(rows))
     return lengths[lengths > 0]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from grinch.core.rules import Rules, rules_from_state, rules_to_state
-from grinch.errors import NotSavable, SavedModelError
+from grinch.errors import NO_SENSE, NotSavable, SavedModelError
 from grinch.linkage.base import linkage_from_state, linkage_to_state
 from grinch.linkage.named import is_average, metric_in_full
 from grinch.neighbors.scan import search_from_state, search_to_state
@@ -98,15 +98,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Add the path to errors about a saved model."""
     try:
         yield
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        AssertionError,
-    ) as error:
+    except (ValueError, *NO_SENSE) as error:
         why = f"the saved model is damaged ({type(error).__name__}: {error})"
         if isinstance(error, SavedModelError) or type(error) is ValueError:
             why = str(error)

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from grinch import cuts
-from grinch._checks import check_count, count_rows
+from grinch._checks import check_count, count_rows, taken
 from grinch._types import Advance, Floats, Labels, Mask
 from grinch.cuts.choice import Choice
 from grinch.errors import LinkageError, missing_extra
@@ -125,9 +125,7 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             order = check_random_state(self.random_state).permutation(n) if self.shuffle else None
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(n, names, order)
-            if order is not None:
-                rows = rows[order] if hasattr(rows, "shape") else [rows[i] for i in order]
-            self._insert(rows)
+            self._insert(rows if order is None else taken(rows, order))
         if self.threshold is not None:
             checks.advise_on_threshold(self.threshold, self._best_score(linkage), linkage)
         return self

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from grinch._checks import check_count
-from grinch._top_k import nearest_rows
 from grinch._types import Ids, Mask
+from grinch._vectors import nearest_rows
 from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors, no_advice
 from grinch.estimators.grinch import Grinch

@@ -22,10 +22,11 @@ SPARSE_ARRAYS = {"format", "shape", "data", "indices", "indptr", "row", "col", "
 
 
 class Header(NamedTuple):
-    """Shape and type of an array, from its header."""
+    """Shape and type of an array, from its header, and whether numbers of a column lie side by side."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    by_column: bool = False
 
 
 def read_npy(path: Path, asked: Asked) -> Points:
@@ -35,7 +36,7 @@ def read_npy(path: Path, asked: Asked) -> Points:
             f"FILE {path.name!r} is a single array and has no columns; --label and --id need .npz or a table"
         )
     with open(path, "rb") as file:
-        header = read_header(path.name, file, path.stat().st_size)
+        header = read_header(f"FILE {path.name!r}", file, path.stat().st_size)
     check_matrix(f"FILE {path.name!r}", header)
     return Points(np.load(path, mmap_mode="r", allow_pickle=False), None, None)
 
@@ -78,26 +79,25 @@ def _read_sparse(path: Path) -> Any:
     return matrix.tocsr()
 
 
-def read_header(name: str, file: IO[bytes], size: int) -> Header:
-    """Return shape and type of the array in a file of ``size`` bytes, if they can hold it."""
+def read_header(what: str, file: IO[bytes], size: int) -> Header:
+    """Return the header of an array in a file of ``size`` bytes, if they can hold it; errors begin with ``what``."""
     if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
-        raise FileError(f"FILE {name!r} is no array of numpy; save one with numpy.save")
+        raise FileError(f"{what} is no array of numpy; save one with numpy.save")
     version = (file.read(1) + file.read(1)).ljust(2, b"\0")
     reader = HEADER_READERS.get((version[0], version[1]))
     if reader is None:
-        raise FileError(f"FILE {name!r} must be .npy version 1.0 or 2.0; got {version[0]}.{version[1]}")
-    shape, _, dtype = reader(file)
-    if any(length < 0 for length in shape):
-        raise FileError(f"FILE {name!r} must have a shape of whole numbers from 0 on; its header says {shape}")
+        raise FileError(f"{what} must be .npy version 1.0 or 2.0; got {version[0]}.{version[1]}")
+    shape, by_column, dtype = reader(file)
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise FileError(f"{what} must have a shape of whole numbers from 0 on; its header says {str(shape)[:60]}")
     if dtype.hasobject:
-        raise FileError(f"FILE {name!r} holds Python objects, which are not read; save numbers or text")
+        raise FileError(f"{what} holds Python objects, which are not read; save numbers or text")
     needed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if needed > there:
         raise FileError(
-            f"FILE {name!r} must hold {needed:,} bytes of data for shape {shape}; it has {there:,}"
-            " (truncated or damaged?)"
+            f"{what} must hold {needed:,} bytes of data for shape {shape}; it has {there:,} (truncated or damaged?)"
         )
-    return Header(shape, dtype)
+    return Header(shape, dtype, by_column)
 
 
 def check_matrix(what: str, header: Header) -> None:
@@ -120,7 +120,7 @@ def _find_points(archive: zipfile.ZipFile, file_name: str, names: list[str]) -> 
     if len(matrices) != 1:
         there = ", ".join(map(shown, names[:MOST_NAMES])) or "no array"
         raise FileError(f"FILE {file_name!r} must hold the points as array 'X'; it has {there}")
-    shape, dtype = _member_header(archive, matrices[0])
+    shape, dtype, _ = _member_header(archive, matrices[0])
     pixels = (shape[0], math.prod(shape[1:])) if len(shape) > 2 else shape
     check_matrix(f"array {matrices[0]!r}", Header(pixels, dtype))
     return matrices[0]
@@ -136,7 +136,7 @@ def _is_matrix(archive: zipfile.ZipFile, name: str) -> bool:
 def _member_header(archive: zipfile.ZipFile, name: str) -> Header:
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as file:
-        return read_header(f"{Path(archive.filename or '').name}: {name}", file, info.file_size)
+        return read_header(f"FILE '{Path(archive.filename or '').name}: {name}'", file, info.file_size)
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:

@@ -107,7 +107,7 @@ def _looks_like_records(X: Any) -> bool:
 
 
 def _are_paths(X: Any) -> bool:
-    """Tell a path, or a list of nothing else; texts are taken for paths only if all of them end like one."""
+    """Return whether X is a path, or a list of paths; texts are taken for paths only if all of them end like one."""
     if isinstance(X, (str, os.PathLike)):
         return True
     if not isinstance(X, (list, tuple)) or not X:
@@ -245,7 +245,7 @@ def _blocks(matrix: Any, dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _is_frame(X: Any) -> bool:
-    """Tell a data frame: one of pandas or polars, or a part of one of dask."""
+    """Return whether X is a data frame: one of pandas or polars, or a part of one of dask."""
     return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "shape")
 
 

@@ -53,7 +53,7 @@ def read_parquet(path: Path, asked: Asked) -> Points:
                 " If it is no feature, say so with --label, --id or --drop (kept beside: --payload; a text to cluster"
                 " by: --text)"
             )
-    width = len(table.column(features[0])[0] or ()) if is_list else len(features)
+    width = len(table.column(features[0])[0].as_py() or ()) if is_list else len(features)
     dtype = np.result_type(*(_numpy_type(kind.value_type if is_list else kind) for kind in kinds))
     vectors = np.empty((table.num_rows, width), dtype)
     fill(vectors, table.to_batches(), features, is_list, path.name)
@@ -134,14 +134,14 @@ def list_width(file: Any, columns: Columns) -> int:
 
 
 def is_number_type(kind: Any) -> bool:
-    """Tell whether a type of pyarrow is one of numbers."""
+    """Return whether a type of pyarrow is one of numbers."""
     from pyarrow import types
 
     return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def is_list_type(kind: Any) -> bool:
-    """Tell whether a type of pyarrow is one of lists of numbers."""
+    """Return whether a type of pyarrow is one of lists of numbers."""
     from pyarrow import types
 
     is_list = any(is_kind(kind) for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import taken
 from grinch.estimators.checks import check_values, in_order
 from grinch.estimators.sparse_checks import checked_csr
 from grinch.io.arrays import read_header
@@ -87,11 +88,6 @@ def joined(parts: Sequence[Any]) -> Any:
     if scipy.sparse.issparse(parts[0]):
         return scipy.sparse.vstack(parts, format="csr")
     return [record for part in parts for record in part]
-
-
-def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
-    """Return the rows at these positions."""
-    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
 
 
 def n_bytes(rows: Any) -> int:
@@ -230,7 +226,7 @@ def written_file(path: Path) -> tuple[ArrayFile, int] | None:
     """Return a matrix that was written here, which may have no rows, and its width; None if it is not there, whole."""
     try:
         with open(path, "rb") as file:
-            header = read_header(path.name, file, path.stat().st_size)
+            header = read_header(f"FILE {path.name!r}", file, path.stat().st_size)
             n_rows, width = header.shape
             return ArrayFile(str(path.resolve()), n_rows, header.dtype.str, file.tell(), False), width
     except (OSError, ValueError):

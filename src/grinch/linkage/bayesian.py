@@ -35,7 +35,7 @@ class Family(Protocol):
         """Return sufficient statistics of one record; those of a group are their sum."""
 
     def log_marginal(self, statistics: Vector, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Log p(D | H1) from summed statistics (groups x statistics) and numbers of points."""
+        """Return log p(D | H1) from summed statistics (groups x statistics) and numbers of points."""
 
 
 @saved_tuple("evidence")
@@ -160,7 +160,7 @@ class Bayesian:
         return together - apart
 
     def _hypotheses(self, a: Evidence, others: Sequence[Evidence]) -> tuple[Vector, Vector, Vector]:
-        """Log π p(D|H1), log (1 − π) p(D_i|T_i) p(D_j|T_j) and log d, for a with each of the others."""
+        """Return log π p(D|H1), log (1 − π) p(D_i|T_i) p(D_j|T_j) and log d, for a with each of the others."""
         n = np.array([a.n + b.n for b in others])
         one_cluster = math.log(self.alpha) + gammaln(n)
         divided = np.array([a.log_d + b.log_d for b in others])

@@ -27,23 +27,8 @@ from grinch.saving.state import State, array, item, scalar
 
 # The distances that scipy's cdist knows by name and that need no further argument.
 SCIPY_METRICS = (
-    "braycurtis",
-    "canberra",
-    "chebyshev",
-    "cityblock",
-    "correlation",
-    "cosine",
-    "dice",
-    "euclidean",
-    "hamming",
-    "jaccard",
-    "jensenshannon",
-    "minkowski",
-    "rogerstanimoto",
-    "russellrao",
-    "sokalsneath",
-    "sqeuclidean",
-    "yule",
+    *("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine", "dice", "euclidean", "hamming"),
+    *("jaccard", "jensenshannon", "minkowski", "rogerstanimoto", "russellrao", "sokalsneath", "sqeuclidean", "yule"),
 )
 KINDS: dict[str, Callable[..., Any]] = {"single": np.max, "complete": np.min, "average": np.mean}
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
-from grinch._top_k import keep_best, sift_down
 from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, Vectors32, as_id
+from grinch._vectors import keep_best, sift_down
 from grinch.linkage.named import LENGTH, dot, squared_distance
 from grinch.summaries.arrays import Arrays
 from grinch.tree.links import NONE

@@ -22,8 +22,8 @@ from threadpoolctl import ThreadpoolController
 
 from grinch._checks import cores
 from grinch._compile import entry, jitable
-from grinch._top_k import keep_best, offer_block
 from grinch._types import Floats, Ids, Slots, Vectors32, as_id
+from grinch._vectors import keep_best, offer_block
 from grinch.linkage.named import LENGTH
 from grinch.saving.state import MANY, State, require, scalar
 from grinch.summaries.arrays import Arrays, vector_score

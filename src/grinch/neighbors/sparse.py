@@ -13,9 +13,8 @@ import numpy as np
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
-from grinch._top_k import offer_block
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
-from grinch._vectors import first_not_below
+from grinch._vectors import first_not_below, offer_block
 from grinch.linkage.named import TANIMOTO
 from grinch.linkage.sparse import SQUARE
 from grinch.neighbors.exact import EXTRA, ExactSearch, ranked
@@ -115,7 +114,7 @@ class Queries(NamedTuple):
 
 @by_reference
 class Heaps(NamedTuple):
-    """The best that was offered to each query, as in :mod:`grinch._top_k`, with the products as scratch.
+    """The best that was offered to each query, as in :mod:`grinch._vectors`, with the products as scratch.
 
     ``are_positive``: only points that have something in common with a query are taken, so that all others are skipped.
     """

@@ -14,12 +14,10 @@ import math
 import mmap
 import os
 import re
-import secrets
 import struct
 import weakref
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,26 +73,8 @@ def write(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[
     >>> found.header, found.arrays["few"].tolist()
     ({'of': 'primes'}, [2, 3, 5])
     """
-    target = Path(path).resolve()  # a link goes on pointing where it points
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    with disk.naming(Path(path)):
-        try:
-            file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-            try:
-                _write(file, kind, header, arrays)
-                disk.sync(file)
-            finally:
-                os.close(file)
-            if target.exists():
-                temporary.chmod(target.stat().st_mode)
-            os.replace(temporary, target)
-            disk.sync_folder(target.parent)
-        except BaseException as error:
-            with suppress(OSError):
-                temporary.unlink()
-            if isinstance(error, OSError) and error.filename == str(temporary):
-                error.filename = os.fspath(path)
-            raise
+    with disk.replacing(Path(path), "wb") as file:
+        _write(file.fileno(), kind, header, arrays)
 
 
 def _write(file: int, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

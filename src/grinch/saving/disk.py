@@ -1,13 +1,16 @@
-"""Durable writes: the few calls after which bytes are on disk."""
+"""Durable writes: the few calls after which bytes are on disk, and files that survive a full disk or a crash."""
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal, overload
 
 import numpy.typing as npt
 
@@ -46,12 +49,15 @@ def sync(file: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk; Windows has no such call."""
+    """Wait until the names in a folder are on disk, where the system has a call for that."""
     if os.name == "nt":
         return
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(file)
 
@@ -103,3 +109,78 @@ def sizes_in(folder: Path) -> dict[str, int]:
             status = path.stat()
             found[str(path.relative_to(folder))] = getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
     return found
+
+
+# Files that are replaced whole --------------------------------------------------------------------------------------
+
+# Tasks run side by side in threads, each of which has a value of its own.
+_recorded: ContextVar[dict[Path, int] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recording_writes() -> Iterator[dict[Path, int]]:
+    """Yield a dict that is filled with the files that :func:`replacing` writes inside, and their sizes in bytes."""
+    written: dict[Path, int] = {}
+    token = _recorded.set(written)
+    try:
+        yield written
+    finally:
+        _recorded.reset(token)
+
+
+@overload
+def replacing(path: str | Path, mode: Literal["w"] = ...) -> AbstractContextManager[IO[str]]: ...
+@overload
+def replacing(path: str | Path, mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+@contextmanager
+def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file that takes the place of ``path`` when all of it is on disk, and not before.
+
+    It is written under another name in the same folder. If anything fails, ``path`` is as it was and the other file is
+    gone. Text is UTF-8, and line ends are written as they are.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> with replacing(path) as out:
+    ...     _ = out.write("1 2 3")
+    >>> path.read_text()
+    '1 2 3'
+    >>> with replacing(path) as out:
+    ...     _ = out.write("4 5 6") / 0
+    Traceback (most recent call last):
+    ZeroDivisionError: division by zero
+    >>> path.read_text(), len(list(path.parent.iterdir()))
+    ('1 2 3', 1)
+    """
+    # A link goes on pointing where it points.
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        # A terminal, a pipe or /dev/null cannot be replaced.
+        with _open(target, mode) as out:
+            yield out
+        return
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with _open(temporary, mode.replace("w", "x")) as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode)
+        os.replace(temporary, target)
+        sync_folder(target.parent)
+        if (recorded := _recorded.get()) is not None:
+            recorded[Path(path)] = target.stat().st_size
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        # numpy says how many bytes it has written, and not why no more.
+        if isinstance(error, OSError) and not error.errno and "requested and" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+            error.filename = str(path)  # a full disk does not say which file it was
+        raise
+
+
+def _open(path: Path, mode: str) -> IO[Any]:
+    return open(path, mode) if "b" in mode else open(path, mode, encoding="utf-8", newline="")

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from grinch._checks import count_rows
 from grinch._types import Labels
 from grinch.cuts.tracking import Change
+from grinch.estimators.checks import listed
 from grinch.serve.connection import FIRST_WAIT, Connection, parsed
 from grinch.store.digest import Digest, Event
-from grinch.store.inputs import listed
+from grinch.store.inputs import payload_list, plain_value
 from grinch.tree import Tree
 
 # Bytes of a request, about: well below the limit of a service.
@@ -87,7 +88,7 @@ class Client:
 
         Many points are sent in parts, each of which is inserted as a whole or not at all.
         """
-        rows, names, kept = _matrix(X), _ids(ids), _listed(payload)
+        rows, names, kept = _matrix(X), _ids(ids), payload_list(payload)
         for what, values in (("ids", names), ("payload", kept)):
             if values is not None and len(values) != rows.shape[0]:
                 n = rows.shape[0]
@@ -104,7 +105,7 @@ class Client:
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
         """Give points other rows, another payload, or both, and return the version."""
-        names, kept = _ids(ids), _listed(payload)
+        names, kept = _ids(ids), payload_list(payload)
         if X is None:
             body: dict[str, Any] = {"ids": names, **({} if kept is None else {"payload": kept})}
             return self._change("/v1/update", body)
@@ -355,7 +356,7 @@ def _tree(content: bytes) -> Tree:
 
 
 def _json(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
 
 
 def _matrix(X: Any) -> Any:
@@ -374,18 +375,6 @@ def _ids(ids: Any) -> list[Any] | None:
     return None if ids is None else listed(ids)
 
 
-def _listed(values: Any) -> list[Any] | None:
-    """Return payloads as a list."""
-    if values is None:
-        return None
-    if hasattr(values, "to_dict") and hasattr(values, "columns"):
-        found: list[Any] = values.to_dict("records")
-        return found
-    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-        raise ValueError(f"payload must be a list with an entry for each point; got {type(values).__name__}")
-    return values.tolist() if hasattr(values, "tolist") else list(values)
-
-
 def _parts(rows: Any, payload: list[Any] | None) -> Iterator[slice]:
     """Yield parts of the rows, each for one request."""
     beside = 0
@@ -402,13 +391,9 @@ def _npz(rows: Any, ids: list[Any] | None = None, payload: list[Any] | None = No
         "X": np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
     }
     if ids is not None:
-        arrays["ids_json"] = np.frombuffer(_json([_plain(name) for name in ids]), np.uint8)
+        arrays["ids_json"] = np.frombuffer(_json(ids), np.uint8)
     if payload is not None:
-        arrays["payload"] = np.frombuffer(_json([_plain(entry) for entry in payload]), np.uint8)
+        arrays["payload"] = np.frombuffer(_json(payload), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -14,6 +14,8 @@ from email.message import Message
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from grinch.errors import NO_SENSE
+
 # Seconds before a request is sent again; twice as long each time.
 FIRST_WAIT, MAX_WAIT = 0.1, 5.0
 # A connection that was idle for this many seconds may have been closed at the other end: another one is opened.
@@ -23,8 +25,6 @@ LOST = (http.client.HTTPException, OSError)
 
 # Bytes of a line of a stream of events.
 MAX_LINE = 2**24
-# Errors of parsing an answer that is not as it should be.
-NOT_UNDERSTOOD = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, EOFError, MemoryError)
 
 Found = TypeVar("Found")
 # Errors by status; ValueError for others.
@@ -46,7 +46,7 @@ def parsed(parse: Callable[[Any], Found], given: Any) -> Found:
     """
     try:
         return parse(given)
-    except (*NOT_UNDERSTOOD, RecursionError, zipfile.BadZipFile) as error:
+    except (*NO_SENSE, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         what = f"{type(error).__name__}: {str(error)[:100]}"
         raise ConnectionError(
             f"the server answered something that is not understood ({what}); is it grinch serve?"

@@ -11,6 +11,7 @@ from typing import Any
 from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.viewer import Viewer
+from grinch.store.inputs import payload_list
 
 # Notebooks are pages of servers on this machine, on whatever port.
 NOTEBOOKS = ("'self'", "http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview:")
@@ -125,11 +126,4 @@ def _rows(model: Any, texts: Any, payload: Any) -> list[Any] | None:
     if texts is not None and payload is not None:
         raise ValueError("texts and payload are two ways to say what is shown of points: give one of them")
     given = payload if texts is None else texts
-    if given is None:
-        return None
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        found: list[Any] = given.to_dict("records")
-        return found
-    if isinstance(given, Mapping):
-        return [given.get(name) for name in model.ids_]
-    return list(given)
+    return [given.get(name) for name in model.ids_] if isinstance(given, Mapping) else payload_list(given)

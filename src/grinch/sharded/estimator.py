@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import grinch
 from grinch import cuts
-from grinch._checks import available_memory, check_flag
+from grinch._checks import available_memory, check_flag, taken
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
@@ -28,7 +28,7 @@ from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
 from grinch.io.inputs import open_rows
-from grinch.io.rows import SparseRows, joined, taken
+from grinch.io.rows import SparseRows, joined
 from grinch.io.write import digest
 from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.running import Here, Stage, Workers

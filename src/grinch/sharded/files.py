@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import taken
 from grinch.io.points import FileError
-from grinch.io.rows import taken
 from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"

@@ -74,24 +74,24 @@ class Job(RunFolder):
 
     @property
     def is_exact(self) -> bool:
-        """True if trees carry the guarantee of the paper's theorem, which the whole is to keep."""
+        """Whether trees carry the guarantee of the paper's theorem, which the whole is to keep."""
         rules = self.rules
         return rules.graft and not rules.single_search and rules.graft_cap == NO_LIMIT
 
     @property
     def metric(self) -> str | None:
-        """How cuts compare vectors; None for records."""
+        """The metric by which cuts compare vectors; None for records."""
         linkage = self.linkage
         if not isinstance(linkage, VectorLinkage):
             return None
         return "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
 
     def moves_points(self, n_branches: int) -> bool:
-        """Tell whether points may move from branch to branch."""
+        """Return whether points may move from branch to branch."""
         return self.repair and n_branches > 1
 
     def opens_branches(self, n_branches: int) -> bool:
-        """Tell whether branches are opened, so that leaves of the upper tree may be parts of them."""
+        """Return whether branches are opened, so that leaves of the upper tree may be parts of them."""
         return self.is_exact and self.moves_points(n_branches)
 
     @property

@@ -23,7 +23,7 @@ class Run:
 
     @property
     def is_opened(self) -> bool:
-        """True if leaves of the upper tree may be parts of branches."""
+        """Whether leaves of the upper tree may be parts of branches."""
         return self.job.opens_branches(len(self.sizes))
 
 
@@ -56,17 +56,17 @@ def run_graph(run: Run, workers: Workers | Here) -> None:
 
 
 def has_graph(run: Run) -> bool:
-    """Tell whether the neighbour graph is known."""
+    """Return whether the neighbour graph is known."""
     return graph.JOINING in run.stages
 
 
 def is_kept(run: Run) -> bool:
-    """Tell whether the trees of a run are still in its folder, and not those of another."""
+    """Return whether the trees of a run are still in its folder, and not those of another."""
     return are_trees_there(run.job, run.job.stamp, skeleton.load(run.job).n_shards)
 
 
 def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
-    """Tell whether the trees of a run are in its folder; ``stamp`` is that of its job."""
+    """Return whether the trees of a run are in its folder; ``stamp`` is that of its job."""
     stages: list[tuple[str, Callable[..., Any], list[str]]]
     shards = [shard_name(shard) for shard in range(n_shards)]
     stages = [(trees.STAGE, trees.run, shards), (top.STAGE, top.run, [top.NAME])]

@@ -13,9 +13,10 @@ import numpy as np
 
 import grinch
 from grinch import cuts
+from grinch._checks import taken
 from grinch._types import Ids, Labels
 from grinch.io.read import FileError
-from grinch.io.rows import joined, taken
+from grinch.io.rows import joined
 from grinch.io.write import replacing
 from grinch.sharded.compose import compose_merges, subtree
 from grinch.sharded.files import read_arrays, write_arrays
@@ -132,7 +133,7 @@ def write_mark(folder: Path, command: str | None) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether a folder is that of a run, finished or not."""
+    """Return whether a folder is that of a run, finished or not."""
     return (folder / FILE).exists() or (folder / MARK).exists()
 
 
@@ -193,7 +194,7 @@ class FinishedRun:
 
     @cached_property
     def _places(self) -> tuple[Ids, Ids]:
-        """By point, its branch, and which of its leaves it is."""
+        """The branch of each point, and which of its leaves it is."""
         owners, leaves = np.empty((2, self.tree.n_leaves), np.int32)
         for branch in np.unique(top.load(self._run)[1]).tolist():
             numbers = trees.load(self._run, branch).numbers
@@ -216,7 +217,7 @@ class FinishedRun:
 
 
 def _going_on(folder: Path) -> str:
-    """Say how the run in a folder goes on."""
+    """Return a sentence on how the run in a folder is resumed."""
     try:
         lines = (folder / MARK).read_text(encoding="utf-8").splitlines()[1:]
     except OSError:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grinch.errors import LinkageError, SavedModelError
+from grinch.errors import NO_SENSE, LinkageError, SavedModelError
 
 # Parts of the names of SQLite's errors where something could not be written.
 NO_ROOM = ("FULL", "IOERR_WRITE", "IOERR_FSYNC", "IOERR_TRUNCATE", "IOERR_SHMSIZE", "IOERR_SHMMAP", "IOERR_SHMOPEN")
@@ -21,8 +21,6 @@ NOT_NOW = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM,
 }
-# What is raised where the contents of a file make no sense.
-NO_SENSE = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 
 
 class DamagedStore(ValueError):

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import taken
 from grinch.cuts import Choice
-from grinch.estimators.checks import hinting_at_columns
+from grinch.estimators.checks import hinting_at_columns, listed
 from grinch.estimators.grinch import Grinch, stays_sparse
 from grinch.saving import json_values
 from grinch.store.database import Id
@@ -153,13 +154,6 @@ def is_empty(X: Any) -> bool:
     return isinstance(X, (list, tuple)) and not X
 
 
-def listed(ids: Any) -> list[Any]:
-    """Return ids as a list."""
-    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
-        raise ValueError(f"ids must be a list of ids; got {ids!r:.80}. Put a single id into a list")
-    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
-
-
 def check_each_once(names: list[Id]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
@@ -214,6 +208,16 @@ def check_how(n_clusters: Any, threshold: Any, cut: Any, layer: Any) -> dict[str
 
 def check_payload(payload: Any, n: int) -> list[str | None] | None:
     """Return the payload of each point as JSON; None for nothing."""
+    rows = payload_list(payload)
+    if rows is None:
+        return None
+    if len(rows) != n:
+        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(rows)}")
+    return [None if row is None else _as_json(i, row) for i, row in enumerate(rows)]
+
+
+def payload_list(payload: Any) -> list[Any] | None:
+    """Return the payload of each point; of a data frame, the cells of its row by column."""
     if payload is None:
         return None
     if hasattr(payload, "to_dicts"):
@@ -224,10 +228,7 @@ def check_payload(payload: Any, n: int) -> list[str | None] | None:
         payload = payload.tolist()
     if isinstance(payload, (str, bytes, dict)) or not hasattr(payload, "__iter__"):
         raise ValueError(f"payload must be a list with an entry for each point; got {type(payload).__name__}")
-    rows = list(payload)
-    if len(rows) != n:
-        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(rows)}")
-    return [None if row is None else _as_json(i, row) for i, row in enumerate(rows)]
+    return list(payload)
 
 
 def _without_gaps(row: dict[Any, Any]) -> dict[Any, Any]:
@@ -237,7 +238,7 @@ def _without_gaps(row: dict[Any, Any]) -> dict[Any, Any]:
 
 def _as_json(i: int, row: Any) -> str:
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=plain_value)
         text.encode()
         return text
     except (TypeError, ValueError, RecursionError) as error:
@@ -247,7 +248,7 @@ def _as_json(i: int, row: Any) -> str:
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return numbers and arrays of numpy, and times, as JSON has them."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
@@ -266,11 +267,6 @@ def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
     if isinstance(one, np.ndarray):
         return np.asarray((one == other).all(axis=1))
     return np.array([a == b for a, b in zip(encode_records(one), encode_records(other), strict=True)], np.bool_)
-
-
-def taken(rows: Any, kept: npt.NDArray[np.intp]) -> Any:
-    """Return some of the rows, or records."""
-    return rows[kept] if hasattr(rows, "shape") else [rows[i] for i in kept.tolist()]
 
 
 def sparse_matrix(rows: Any, dtype: np.dtype[Any]) -> Any:

@@ -16,7 +16,7 @@ from grinch._checks import check_count
 from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
-from grinch.estimators.checks import placing
+from grinch.estimators.checks import listed, placing
 from grinch.saving import disk
 from grinch.store import inputs
 from grinch.store.change_summary import ChangeSummary, summarize_changes, told_once
@@ -477,7 +477,7 @@ class View:
 
     def find_positions(self, ids: Any) -> tuple[list[int | None], list[Id]]:
         """Return the positions of points, None for those that are not there; and the ids as they are in the store."""
-        names = [inputs.check_id(name) for name in inputs.listed(ids)]
+        names = [inputs.check_id(name) for name in listed(ids)]
         inputs.check_each_once(names)
         if self._database.get("is_named"):
             return self._database.positions_of(names), names

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import grinch
-from grinch._checks import check_count, check_flag, count_rows
+from grinch._checks import check_count, check_flag, count_rows, taken
 from grinch._interrupts import no_garbage_collection
 from grinch._types import Counts, Ids, Labels, Slots
 from grinch.core.engine import ENGINE
@@ -449,7 +449,7 @@ class Store:
                 if not len(moved):
                     self._apply(Operation(version, "payload"))
                 else:
-                    new, data = inputs.taken(rows, moved), positions[moved].astype("<i8").tobytes()
+                    new, data = taken(rows, moved), positions[moved].astype("<i8").tobytes()
                     self._apply(self._rows.append("update", version, state.n_rows, new, data), new)
             return version
 
@@ -939,7 +939,7 @@ class Store:
         positions = self._database.positions_of(ids)
         known = np.array([i for i, position in enumerate(positions) if position is not None], np.intp)
         at = np.array([positions[i] for i in known.tolist()], np.int64)
-        is_same = inputs.same_rows(inputs.taken(batch.rows, known), self._rows.at(state.row_of[at]))
+        is_same = inputs.same_rows(taken(batch.rows, known), self._rows.at(state.row_of[at]))
         if not is_same.all():
             raise ValueError(
                 f"ids must be new, or name points with the same row; {ids[int(known[np.argmin(is_same)])]!r} is there"

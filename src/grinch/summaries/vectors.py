@@ -460,7 +460,7 @@ class VectorSummaries(GrowingArrays):
         return self.frame.origin
 
     def place_origin(self) -> None:
-        """Tell compiled code where vectors are measured from, where it asks."""
+        """Set the origin for compiled code, where it asks."""
         if self.linkage.formula == AVERAGE_SQEUCLIDEAN and self.frame.origin is not None:
             origin = (self.frame.origin * self.frame.scale).astype(np.float32)
             if not np.array_equal(origin, self.arrays.origin):

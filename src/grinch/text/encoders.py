@@ -13,7 +13,6 @@ import numpy as np
 from grinch._types import Vectors32
 from grinch.errors import SavedModelError
 from grinch.saving import container
-from grinch.saving.json_values import json_bytes
 from grinch.saving.state import item
 from grinch.text.analysis import each_text
 from grinch.text.vectors import FILE, read_file
@@ -69,8 +68,7 @@ class EncodedTexts:
 
     def save(self, path: str | Path) -> None:
         """Write the name of the encoder to a file; the encoder itself is not in it."""
-        arrays: container.Arrays = {"terms": json_bytes([]), "columns": np.empty(0, np.int64), "weights": np.empty(0)}
-        container.write(path, FILE, {"kind": KIND, "settings": {"name": self.name}}, arrays)
+        container.write(path, FILE, {"kind": KIND, "settings": {"name": self.name}}, {})
 
 
 def saved_encoder(path: str | Path) -> str | None:

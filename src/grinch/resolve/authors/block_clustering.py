@@ -165,7 +165,7 @@ def stable_ids(
 
 
 def _parts(author: str) -> tuple[str, int]:
-    """Block and number of an id. Digits too many for a number that we gave are part of the name."""
+    """Return block and number of an id. Digits too many for a number that we gave are part of the name."""
     stem, _, number = author.rpartition("-")
     is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
     return (stem, int(number)) if is_number else (author, 0)

@@ -124,7 +124,7 @@ class Statistics:
 
 
 def _topics(records: Sequence[Record], n_topics: int, random_state: int) -> Floats:
-    """Latent semantic analysis: by slot, the rarity of its word times its weight in each topic."""
+    """Return topics by latent semantic analysis: by slot, the rarity of its word times its weight in each topic."""
     from sklearn.decomposition import TruncatedSVD
 
     rows, slots = [], []

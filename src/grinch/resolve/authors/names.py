@@ -44,7 +44,7 @@ class Name(NamedTuple):
 
 
 def folded(text: str) -> str:
-    """Lower case without accents; letters of other scripts, which have no ASCII form, stay as they are.
+    """Return lower case without accents; letters of other scripts, which have no ASCII form, stay as they are.
 
     >>> folded("Şükrü Łukasz Müller-Strauß"), folded("Ｗ．Wang"), folded("王伟")
     ('sukru lukasz muller-strauss', 'w.wang', '王伟')
@@ -100,7 +100,7 @@ def compatible(a: str | Name, b: str | Name) -> bool:
 
 
 def _tidy(name: str) -> str:
-    """Without apostrophes, numbers and brackets; a space after each initial's full stop."""
+    """Remove apostrophes, numbers and brackets; add a space after each initial's full stop."""
     text = HYPHENS.sub("-", unicodedata.normalize("NFKC", html.unescape(name))).translate(
         dict.fromkeys(map(ord, APOSTROPHES))
     )
@@ -109,7 +109,7 @@ def _tidy(name: str) -> str:
 
 
 def _sides(text: str) -> tuple[list[str], list[str] | None]:
-    """First names and last name of "Last, First"; without a comma all the words, and None."""
+    """Return first names and last name of "Last, First"; without a comma all the words, and None."""
     parts = [words for part in re.split("[,;]", text) if (words := [w for w in part.split() if re.search(r"\w", w)])]
     if len(parts) > 1:
         parts = parts[:1] + [part for part in parts[1:] if not set(_plain(part)) <= SUFFIXES]
@@ -119,7 +119,7 @@ def _sides(text: str) -> tuple[list[str], list[str] | None]:
 
 
 def _without_ends(words: list[str]) -> list[str]:
-    """Without titles before and suffixes after the name, as long as two words remain."""
+    """Remove titles before and suffixes after the name, as long as two words remain."""
     while len(words) > 2 and set(_plain(words[:1])) <= TITLES:
         words = words[1:]
     while len(words) > 2 and set(_plain(words[-1:])) <= SUFFIXES:
@@ -128,7 +128,7 @@ def _without_ends(words: list[str]) -> list[str]:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """First names and last name, of words without a comma between them."""
+    """Return first names and last name, of words without a comma between them."""
     if len(words) == 1 and _has_no_spaces(words[0]):
         return [words[0][1:]] if len(words[0]) > 1 else [], [words[0][0]]
     if len(words) > 1 and _is_initials(words[-1]) and not _is_initials(words[0]):
@@ -161,12 +161,12 @@ def _is_initials(word: str) -> bool:
 
 
 def _has_no_spaces(word: str) -> bool:
-    """Chinese and Korean names are written as one word, the last name first."""
+    """Return whether a name is Chinese or Korean: one word, the last name first."""
     return all(unicodedata.name(letter, "").startswith(("CJK UNIFIED", "HANGUL SYL")) for letter in word)
 
 
 def _words(words: list[str]) -> list[str]:
-    """First names, folded: a word for each part of a double name, a letter for each initial."""
+    """Return first names, folded: a word for each part of a double name, a letter for each initial."""
     found: list[str] = []
     for word in words:
         is_initials = _is_initials(word)

@@ -17,7 +17,7 @@ from grinch.resolve.authors.names import folded, parsed
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One author's name on one publication; all but ``id`` and ``name`` may be unknown.
+    """One author's name on one publication; only ``id`` and ``name`` must be known.
 
     ``coauthors`` are the other names on the publication. ``author`` is the true author, where it is known: an id of any
     kind, the same for all records of one person. ``paper`` identifies the publication, so that two of its authors are
@@ -271,7 +271,7 @@ def _text(field: str, cell: Any) -> str:
 
 
 def _year(cell: Any) -> int | None:
-    """2019, "2019", 2019.0 or "2019-03-01"; None if there is none."""
+    """Return the year of 2019, "2019", 2019.0 or "2019-03-01"; None if there is none."""
     text = _text("year", cell)
     if not text:
         return None
@@ -282,7 +282,7 @@ def _year(cell: Any) -> int | None:
 
 
 def block_key(name: str) -> str:
-    """First initial and last name, so that all spellings of a name meet in one block.
+    """Return first initial and last name, so that all spellings of a name meet in one block.
 
     Of the last name only the last word counts, without particles: "García Márquez", "García-Márquez" and "Márquez"
     meet, and so do "van der Berg" and "Berg". A name of one word is its own block.
@@ -297,7 +297,7 @@ def block_key(name: str) -> str:
 
 
 def blocks(records: Iterable[Record], by: Literal["block"] | None = None) -> dict[str, list[Record]]:
-    """Records by block, in the order they come.
+    """Return records by block, in the order they come.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ def _merges_of(tree: Tree) -> list[tuple[int, int]]:
 
 
 def _random_merges(authors: npt.NDArray[np.int64], rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Numbered as in :func:`_merges_of`. A group counts as its first record's author's."""
+    """Return random merges, numbered as in :func:`_merges_of`. A group counts as its first record's author's."""
     roots, author = list(range(len(authors))), dict(enumerate(authors.tolist()))
     merges: list[tuple[int, int]] = []
     while len(roots) > 1:

@@ -101,7 +101,7 @@ UNUSABLE = (OSError, StoreLocked, StoreClosed, DamagedStore, MemoryError)
 
 
 def refusal(error: Exception, *, is_page: bool = False) -> Response:
-    """Return the answer to a request that failed; the page is told of a result that is still being computed."""
+    """Return the answer to a request that failed; to the page, a result that is still being computed is no failure."""
     message: dict[str, Any] = {"error": str(error)}
     if isinstance(error, KeyError):
         return JSONResponse({"error": str(error.args[0]) if error.args else "not there"}, 404)

@@ -17,6 +17,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
 from pydantic import BaseModel, ValidationError
 
+from grinch.io.arrays import read_header
+from grinch.io.parquet import fill, is_list_type
 from grinch.serve.api import models
 from grinch.serve.api.answers import in_a_line
 from grinch.serve.api.guard import Settings
@@ -30,11 +32,8 @@ MAX_IN_LOOP = 2**16
 MAX_DEPTH = 50
 MAX_LISTS = 500_000
 ARROW_COLUMNS = ("id", "vector", "payload")
-# Of the tables Message and RecordBatch in Arrow's format.
-HEADER_TYPE, HEADER, BODY_LENGTH, METADATA, COMPRESSION = 1, 2, 3, 4, 3
-SCHEMA, RECORD_BATCH = 1, 3
-# Before every message, and before the end of the stream.
-MARKER = 0xFFFFFFFF
+# Fields of the tables Message and RecordBatch in Arrow's format.
+HEADER, METADATA, COMPRESSION = 2, 4, 3
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -118,23 +117,15 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
     """Return an array in NumPy's format as a view of these bytes; nothing is unpickled."""
     file = io.BytesIO(content)
     try:
-        version = np.lib.format.read_magic(file)
-        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, is_fortran, dtype = reader(file)
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ValueError(f"its shape {str(shape)[:60]} is none")
-    except (ValueError, KeyError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
-        raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:100]}") from None
-    # In Python's integers: a shape can be as large as it likes.
-    count = math.prod(shape)
+        shape, dtype, by_column = read_header("the body", file, len(content))
+    except (ValueError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
+        raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:200]}") from None
     if dtype.kind not in "fiuU" or dtype.itemsize == 0:
         raise ValueError(f"the body must be an array of numbers; got {str(dtype)[:60]}")
-    if count * dtype.itemsize != len(content) - file.tell():
-        raise ValueError(
-            f"the body must have as many bytes as its shape {str(shape)[:60]} says; {len(content) - file.tell():,}"
-            f" are there instead of {count * dtype.itemsize:,}"
-        )
-    return np.frombuffer(content, dtype, count, file.tell()).reshape(shape, order="F" if is_fortran else "C")
+    count, start = math.prod(shape), file.tell()
+    if start + count * dtype.itemsize < len(content):
+        raise ValueError("the body must end with the array; there are bytes behind it")
+    return np.frombuffer(content, dtype, count, start).reshape(shape, order="F" if by_column else "C")
 
 
 def read_npz(content: bytes, settings: Settings) -> Points:
@@ -220,8 +211,6 @@ def check_finite(X: npt.NDArray[Any], why: str = "") -> npt.NDArray[Any]:
 def check_beside(points: Points, n: int, settings: Settings) -> Points:
     """Return points, or raise ValueError if ids or payload are not one for each point, or too long."""
     if points.ids is not None:
-        if len(points.ids) != n:
-            raise ValueError(f"ids must have one entry for each of the {n} points; got {len(points.ids)}")
         inputs.check_ids(points.ids, n, None)
         longest = max((name for name in points.ids if isinstance(name, str)), key=len, default="")
         if len(longest) > settings.max_id:
@@ -231,11 +220,7 @@ def check_beside(points: Points, n: int, settings: Settings) -> Points:
 
 
 def _check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None:
-    if payload is None:
-        return
-    if len(payload) != n:
-        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(payload)}")
-    for i, entry in enumerate(payload):
+    for i, entry in enumerate(payload or ()):
         if _is_deep(entry):
             raise ValueError(f"payload must be nested at most {MAX_DEPTH} deep; entry {i} is deeper")
     for i, text in enumerate(inputs.check_payload(payload, n) or ()):
@@ -266,25 +251,32 @@ def read_arrow(body: bytes, settings: Settings) -> Points:
         import pyarrow as pa
     except ImportError:
         raise ValueError("Arrow is not installed at the server; send JSON or a NumPy array") from None
-    _refuse_compressed(body)
     try:
-        with pa.ipc.open_stream(body) as reader:
-            _check_schema(pa, reader.schema)
-            batches, n = [], 0
-            for batch in reader:
-                n += batch.num_rows
-                if n > settings.max_rows:
-                    raise ValueError(f"the body must have at most {settings.max_rows:,} rows. Send them in parts")
-                # Nothing in it is trusted: numbers that point anywhere would be followed.
-                batch.validate(full=True)
-                batches.append(batch)
-            table = pa.Table.from_batches(batches, reader.schema).combine_chunks()
+        source, batches, n = pa.BufferReader(body), [], 0
+        messages = list(pa.ipc.MessageReader.open_stream(source))
+        if [message.type for message in messages] != ["schema", *["record batch"] * (len(messages) - 1)]:
+            raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
+        if source.tell() != len(body):
+            raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
+        _check_schema(pa, schema := pa.ipc.read_schema(messages[0]))
+        for message in messages[1:]:
+            _refuse_compressed(bytes(message.metadata))
+            batches.append(batch := pa.ipc.read_record_batch(message, schema))
+            n += batch.num_rows
+            if n > settings.max_rows:
+                raise ValueError(f"the body must have at most {settings.max_rows:,} rows. Send them in parts")
+            # Nothing in it is trusted: numbers that point anywhere would be followed.
+            batch.validate(full=True)
+        table = pa.Table.from_batches(batches, schema).combine_chunks()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the body must be a whole Arrow stream; {str(error)[:100]}") from None
     names = table.column_names
     ids = table.column("id").to_pylist() if "id" in names else None
     payload = [_payload(entry) for entry in table.column("payload").to_pylist()] if "payload" in names else None
-    X = _vectors(pa, table.column("vector").combine_chunks())
+    vectors = table.column("vector")
+    width = len(vectors[0].as_py() or ()) if table.num_rows else 0
+    X = np.empty((table.num_rows, width), vectors.type.value_type.to_pandas_dtype())
+    fill(X, table.to_batches(), ["vector"], True, "the body")
     return Points(matrix(X, settings), ids, payload)
 
 
@@ -293,8 +285,7 @@ def _check_schema(pa: Any, schema: Any) -> None:
     if len(kinds) != len(schema.names) or "vector" not in kinds or not kinds.keys() <= set(ARROW_COLUMNS):
         raise ValueError(f"the columns must be vector, and perhaps id and payload; got {', '.join(schema.names)[:100]}")
     vector = kinds["vector"]
-    is_list = types.is_list(vector) or types.is_large_list(vector) or types.is_fixed_size_list(vector)
-    if not is_list or not (types.is_floating(vector.value_type) or types.is_integer(vector.value_type)):
+    if not is_list_type(vector):
         raise ValueError(f"vector must be a list of numbers; got {str(vector)[:60]}")
     name = kinds.get("id", pa.string())
     if not (types.is_string(name) or types.is_large_string(name) or types.is_integer(name)):
@@ -302,24 +293,6 @@ def _check_schema(pa: Any, schema: Any) -> None:
     payload = kinds.get("payload", pa.string())
     if not (types.is_string(payload) or types.is_large_string(payload)):
         raise ValueError(f"payload must be text, a value of JSON for each point; got {str(payload)[:60]}")
-
-
-def _vectors(pa: Any, column: Any) -> npt.NDArray[Any]:
-    if column.null_count:
-        raise ValueError("vector must be there for every point; some are null")
-    values, n = column.flatten(), len(column)
-    if values.null_count:
-        raise ValueError("vector must be of numbers; some are null")
-    if pa.types.is_fixed_size_list(column.type):
-        width = column.type.list_size
-    else:
-        lengths = np.diff(column.offsets.to_numpy())
-        width = int(lengths[0]) if n else 0
-        if (lengths != width).any():
-            odd = int(np.argmax(lengths != width))
-            raise ValueError(f"vector must be of one length; row {odd} has {lengths[odd]} numbers, row 0 has {width}")
-    rows: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(n, width)
-    return rows
 
 
 def _payload(text: str | None) -> Any:
@@ -331,59 +304,28 @@ def _payload(text: str | None) -> Any:
         raise ValueError(f"payload must be JSON for each point; got {text!r:.60}") from None
 
 
-def _refuse_compressed(body: bytes) -> None:
-    """Refuse compressed messages, of which a few bytes could become gigabytes; pyarrow has no limit.
-
-    Older framings and bodies that are not aligned, which pyarrow would read in another way than this, are refused.
-    """
-    at, expected = 0, SCHEMA
+def _refuse_compressed(message: bytes) -> None:
+    """Refuse a compressed batch, of which a few bytes could become gigabytes; pyarrow has no limit."""
     try:
-        while at < len(body):
-            marker, length = struct.unpack_from("<Ii", body, at)
-            at += 8
-            if marker != MARKER or length < 0:
-                raise ValueError("the body must be an Arrow stream in the format since 0.15, with a marker per message")
-            if length == 0:
-                break
-            at += length + _check_message(body, at, expected)
-            expected = RECORD_BATCH
-    except (struct.error, IndexError):
-        raise ValueError("the body must be a whole Arrow stream; it ends in the middle") from None
-    if at != len(body):
-        raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
-
-
-def _check_message(body: bytes, start: int, expected: int) -> int:
-    """Return the number of bytes after the message that starts there."""
-    kind, header, size, has_metadata = _message(body, start)
-    if kind != expected or header is None:
-        raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
-    if size < 0 or size % 8 or size > len(body) or (kind == SCHEMA and size):
-        raise ValueError("the body must be a whole Arrow stream; the length of a message in it is wrong")
-    # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
-    if kind == RECORD_BATCH and (has_metadata or _field(body, header, COMPRESSION) is not None):
+        table = struct.unpack_from("<I", message)[0]
+        header = _field(message, table, HEADER)
+        batch = None if header is None else header + struct.unpack_from("<I", message, header)[0]
+        # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
+        is_plain = batch is not None and _field(message, batch, COMPRESSION) is None
+        is_plain = is_plain and _field(message, table, METADATA) is None
+    except struct.error:
+        raise ValueError("the body must be a whole Arrow stream") from None
+    if not is_plain:
         raise ValueError("the stream must not be compressed, nor its batches have metadata: write it without")
-    return size
 
 
-def _message(body: bytes, start: int) -> tuple[int, int | None, int, bool]:
-    """Return the kind of a message, the place of its header, the length of its body, and whether it has metadata."""
-    table = start + struct.unpack_from("<I", body, start)[0]
-    kind, header, length, metadata = (
-        _field(body, table, number) for number in (HEADER_TYPE, HEADER, BODY_LENGTH, METADATA)
-    )
-    found = None if header is None else header + struct.unpack_from("<I", body, header)[0]
-    size = 0 if length is None else struct.unpack_from("<q", body, length)[0]
-    return (0 if kind is None else body[kind]), found, size, metadata is not None
-
-
-def _field(body: bytes, table: int, number: int) -> int | None:
+def _field(message: bytes, table: int, number: int) -> int | None:
     """Return the place of a field of a table; None if it is not there."""
-    vtable = table - struct.unpack_from("<i", body, table)[0]
+    vtable = table - struct.unpack_from("<i", message, table)[0]
     if vtable < 0:
         raise ValueError("the body must be a whole Arrow stream")
-    size = struct.unpack_from("<H", body, vtable)[0]
+    size = struct.unpack_from("<H", message, vtable)[0]
     if 4 + 2 * number >= size:
         return None
-    offset = struct.unpack_from("<H", body, vtable + 4 + 2 * number)[0]
+    offset = struct.unpack_from("<H", message, vtable + 4 + 2 * number)[0]
     return table + offset if offset else None

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._checks import count_rows
+from grinch._checks import count_rows, taken
 from grinch._types import Floats, Labels
-from grinch.io.rows import n_bytes, taken
+from grinch.io.rows import n_bytes
 from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job
 from grinch.sharded.stages import route, skeleton

@@ -12,14 +12,14 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone
 
-from grinch._checks import count_rows
+from grinch._checks import count_rows, taken
 from grinch._types import Floats, Ids, Labels
 from grinch.core.engine import Engine
 from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, Weights, comparable, distances_of, weighted_by
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
-from grinch.io.rows import joined, n_bytes, taken
+from grinch.io.rows import joined, n_bytes
 from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import MergeList
 from grinch.sharded.files import read_arrays, read_part, write_arrays

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from grinch._checks import count_rows
+from grinch._checks import count_rows, taken
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
-from grinch.io.rows import joined, n_bytes, taken
+from grinch.io.rows import joined, n_bytes
 from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.scan import ByKey

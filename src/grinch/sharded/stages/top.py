@@ -164,7 +164,7 @@ class BranchNodes:
         return [int(side) for side in self.merges.pairs[node - len(self.leaves)]]
 
     def above(self, is_merge: Mask) -> Mask:
-        """Tell by node whether it is one of these merges, or has one below it."""
+        """Return by node whether it is one of these merges, or has one below it."""
         n, found = len(self.leaves), np.zeros(len(self.summaries), np.bool_)
         for k, (left, right) in enumerate(self.merges.pairs.tolist()):
             found[n + k] = is_merge[k] or found[left] or found[right]
@@ -196,7 +196,7 @@ def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
 
 
 def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> Mask:
-    """Tell by merge whether one of its sides scores higher with a point elsewhere than with the other side."""
+    """Return by merge whether one of its sides scores higher with a point elsewhere than with the other side."""
     found = np.zeros(len(branch.merges.pairs), np.bool_)
     if elsewhere:
         for k, pair in enumerate(branch.merges.pairs.tolist()):

@@ -9,11 +9,11 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from grinch._checks import count_rows
+from grinch._checks import count_rows, taken
 from grinch._types import Floats, Labels
 from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
-from grinch.io.rows import joined, n_bytes, taken
+from grinch.io.rows import joined, n_bytes
 from grinch.linkage.named import VectorLinkage
 from grinch.refine.neighbor_cost import POLISHED_UP_TO
 from grinch.sharded.compose import MergeList, merges_of
