@@ -55,12 +55,12 @@ def test_each_event_is_told_once_in_a_sentence():
     digest = digest_of(FOUND, names={9: "cats", 12: "dogs"})
     assert str(digest).splitlines() == [
         "dogs: grew from 16 to 90 points",
-        "cats: gone; its 7 points went to #20 (9) and #2 (11)",
+        "cats: gone; its 7 points went to “#20” and “#2”",
         "dogs: the name of cluster 12 now, 90 points",
         "#22: new, 5 points",
-        "#44: new, 3 points, from #5",
-        "#3: absorbed #8 (4); 14 points now",
-        "#2: split; #20 (9) left, 11 points stayed",
+        "#44: new, 3 points, from “#5”",
+        "#3: absorbed “#8” (4); 14 points now",
+        "#2: split; “#20” (9) left, 11 points stayed",
         "Other clusters: 1 gone, 1 shrank, 1 exchanged points",
     ]
 
@@ -80,6 +80,12 @@ def test_small_clusters_are_counted_unless_they_have_a_name():
     digest = digest_of(found, names={2: "rain"})
     assert [event.text for event in digest.events] == ["rain: gone; its only point was removed"]
     assert digest.rest == {"gone": 3}
+
+
+def test_a_cluster_with_a_name_that_got_a_few_of_many_parts_is_no_news():
+    found = [at(2)("dissolved", 7, (8, 9), 0, 60), at(2)("grew", 9, (7,), 50, 2), at(2)("born", 1, (), 90, 90)]
+    assert [event.kind for event in digest_of(found, names={9: "rain"}).events] == ["new", "gone"]
+    assert [event.kind for event in digest_of(found, names={8: "rain"}).events] == ["gone", "new"]
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, "3"])
