@@ -106,17 +106,19 @@ def print_table(
 
     Where the screen is too narrow, the column ``last`` is cut short, or broken into lines with ``wraps``.
     """
-    table, rows = Table(box=None, pad_edge=False), list(rows)
-    for i, name in enumerate(headings):
-        justify: Any = "left" if name in left else "right"
-        if name == last:
-            table.add_column(name, justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
-        else:
-            width = max(map(cell_len, [name, *(row[i] for row in rows)]))
-            table.add_column(name, justify=justify, no_wrap=True, min_width=width)
+    table, rows, screen = Table(box=None, pad_edge=False), list(rows), screen_width() or 10_000
+    widths = [max(map(cell_len, [name, *(row[i] for row in rows)])) for i, name in enumerate(headings)]
+    if last:
+        # Two spaces between columns. Without widths, other columns are left out where the screen is too narrow.
+        i = list(headings).index(last)
+        widths[i] = max(min(widths[i], screen - sum(widths) + widths[i] - 2 * (len(widths) - 1)), cell_len(last))
+    for name, width in zip(headings, widths, strict=True):
+        table.add_column(
+            name, justify="left" if name in left else "right", no_wrap=name != last or not wraps, width=width
+        )
     for row in rows:
         table.add_row(*map(escape, row))
-    Console(highlight=False, width=screen_width() or 10_000).print(table)
+    Console(highlight=False, width=max(screen, sum(widths) + 2 * len(widths))).print(table)
 
 
 def print_facts(facts: Mapping[str, str], width: int = 17) -> None:

@@ -28,8 +28,11 @@ def told_once(found: Sequence[Change]) -> list[Change]:
     """Return the changes of one version and one cut without what others of them say.
 
     What was split off was not born and did not shrink the rest, too; what was absorbed did not dissolve, and made the
-    other one grow. So every cluster begins once, as born or split off, and ends once, as dissolved or absorbed.
+    other one grow; a cluster that was born did not absorb those it was born of. So every cluster begins once, as born
+    or split off, and ends once, as dissolved or absorbed.
     """
+    born = {change.cluster for change in found if change.kind == "born"}
+    found = [change for change in found if change.kind != "merged" or change.cluster not in born]
     within = {kind: {c.cluster: c for c in found if c.kind == kind} for kind in ("split", "merged")}
     begun, ended = ({other for c in own.values() for other in c.others} for own in within.values())
     told = []
@@ -68,15 +71,16 @@ class History:
 
     def __init__(self, by_cluster: dict[int, list[Change]]):
         self.by_cluster = by_cluster
-        self.born = {cluster: own[0] for cluster, own in by_cluster.items() if own[0].kind == "born"}
+        # That were not there before, and that are not there now; clusters of an automatic cut can come back.
+        self.born = {cluster: _last(own, "born") for cluster, own in by_cluster.items() if own[0].kind == "born"}
         self.dissolved = {
-            cluster: change for cluster, own in by_cluster.items() for change in own if change.kind == "dissolved"
+            cluster: _last(own, "dissolved") for cluster, own in by_cluster.items() if not _exists_after(own)
         }
         self.sizes = {cluster: own[-1].size for cluster, own in by_cluster.items() if cluster not in self.dissolved}
         self.before = {cluster: _size_before(own) for cluster, own in by_cluster.items() if cluster not in self.born}
         # By cluster that still exists, the clusters that were split off from it, and those that it absorbed.
         self.parts = self._gathered("split", self.born, self.dissolved.keys() | self.born.keys())
-        self.absorbed = self._gathered("merged", self.dissolved, self.dissolved.keys())
+        self.absorbed = self._gathered("merged", self.dissolved, self.dissolved.keys() | self.born.keys())
         self.reported = {other for others in (*self.parts.values(), *self.absorbed.values()) for other in others}
 
     def _gathered(self, kind: str, known: dict[int, Change], excluded: Set[int]) -> dict[int, list[int]]:
@@ -113,20 +117,20 @@ class History:
             return changes
         if not is_new:
             return self._moved(cluster)
-        first = self.born[cluster]
-        others = tuple(other for other in first.others if other in self.before or other not in self.by_cluster)
-        return [replace(last, kind="born", others=others, count=self.sizes[cluster], exemplars=first.exemplars)]
+        born = self.born[cluster]
+        others = tuple(other for other in born.others if other in self.before or other not in self.by_cluster)
+        return [replace(last, kind="born", others=others, count=self.sizes[cluster], exemplars=born.exemplars)]
 
     def _moved(self, cluster: int) -> list[Change]:
         """Return that points came to a cluster, or left it."""
         own = self.by_cluster[cluster]
         came, left = ([change for change in own if change.kind == kind] for kind in ("grew", "shrank"))
-        if not (came or left):
-            return []
         count = self.sizes[cluster] - self.before[cluster]
+        if not (came or left or count):
+            return []
         kind = "grew" if count > 0 else "shrank" if count else "exchanged"
-        count = abs(count) or sum(change.count for change in came)
-        return [replace(own[-1], kind=kind, others=(), count=count, exemplars=(came or left)[-1].exemplars)]
+        count = abs(count) or sum(change.count for change in came or left)
+        return [replace(own[-1], kind=kind, others=(), count=count, exemplars=(came or left or own)[-1].exemplars)]
 
     def _heirs(self, cluster: int) -> tuple[int, ...]:
         """Return the clusters that exist now and got points of a dissolved one."""
@@ -142,6 +146,15 @@ class History:
             else:
                 heirs[at] = None
         return tuple(heirs)
+
+
+def _last(own: list[Change], kind: str) -> Change:
+    return next(change for change in reversed(own) if change.kind == kind)
+
+
+def _exists_after(own: list[Change]) -> bool:
+    """Return whether a cluster exists after the last of its changes."""
+    return next((change.kind for change in reversed(own) if change.kind in ("born", "dissolved")), "") != "dissolved"
 
 
 def _joined(last: Change, kind: str, others: list[int] | None, sizes: Mapping[int, int]) -> list[Change]:

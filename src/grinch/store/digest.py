@@ -94,12 +94,14 @@ def make_digest(
     check_count("limit", limit, 0)
     told = [(NEWS.get(change.kind, change.kind), change) for change in net.changes]
 
-    def is_named(change: Any) -> bool:
-        return any(cluster in names for cluster in (change.cluster, *change.others))
+    def is_named(kind: str, change: Any) -> bool:
+        # Where many parts go, a few points of each are no news of all of these clusters.
+        others = change.others[: MAX_NAMED if kind in ("split", "merged") else 1]
+        return any(cluster in names for cluster in (change.cluster, *others))
 
     def is_news(kind: str, change: Any) -> bool:
         size, before = change.size, net.before.get(change.cluster, 0)
-        if kind == "renamed" or (is_named(change) and kind in KINDS):
+        if kind == "renamed" or (is_named(kind, change) and kind in KINDS):
             return kind != "grew" or size >= (1 + GROWTH) * before
         if kind in ("split", "merged"):
             return max(size, before) >= max(typical, FEW_POINTS) and change.count >= NOTABLE * max(size, before)
@@ -108,7 +110,7 @@ def make_digest(
         return kind in ("new", "gone") and max(size, before, change.count) >= FEW_POINTS
 
     news = [(kind, change) for kind, change in told if is_news(kind, change)]
-    news.sort(key=lambda one: (not is_named(one[1]), KINDS.index(one[0]), -max(one[1].count, one[1].size)))
+    news.sort(key=lambda one: (not is_named(*one), KINDS.index(one[0]), -max(one[1].count, one[1].size)))
     chosen = _some_of_each(news, limit)
     clusters = dict.fromkeys(
         cluster for _, change in chosen for cluster in (change.cluster, *change.others[:MAX_NAMED])
@@ -134,7 +136,11 @@ def _some_of_each(news: list[Any], limit: int) -> list[Any]:
 def _event(kind: str, change: Any, net: ChangeSummary, titles: Titles) -> Event:
     me, size, before = change.cluster, change.size, net.before.get(change.cluster, 0)
     size, before = (0, change.count) if kind == "gone" else (size, before)
-    others = [_sized(other, titles, net) for other in change.others[:MAX_NAMED]]
+    # Sizes are said of clusters that are parts of this one as a whole.
+    others = [
+        _sized(other, titles, net) if kind in ("split", "merged") else f"“{titles[other]}”"
+        for other in change.others[:MAX_NAMED]
+    ]
     if len(change.others) > MAX_NAMED:
         others.append(f"{len(change.others) - MAX_NAMED:,} more")
     which, title = listed(others), titles[me]
@@ -157,7 +163,7 @@ def _event(kind: str, change: Any, net: ChangeSummary, titles: Titles) -> Event:
 
 def _sized(cluster: int, titles: Titles, net: ChangeSummary) -> str:
     size = net.sizes.get(cluster, net.before.get(cluster))
-    return titles[cluster] if size is None else f"{titles[cluster]} ({size:,})"
+    return f"“{titles[cluster]}”" + ("" if size is None else f" ({size:,})")
 
 
 def _points(n: int) -> str:

@@ -3,6 +3,9 @@
 import { el } from "grinch/dom";
 import { count, counted, moment } from "grinch/format";
 
+// What is said of a kind of change where that is another word.
+const WORDS = { renamed: "got a name", exchanged: "exchanged points" };
+
 /** @param {import("grinch/app").App} app @param {any} known {changes, versions} */
 export function changeList(app, { changes, versions }) {
   if (!app.values.about?.versions) return el("p", { class: "meta", text: "Only a store keeps versions; this has none." });
@@ -35,7 +38,7 @@ function summary(app, changes) {
 
 function list(app, { changes, rest }) {
   if (app.values.since === null) return null;
-  const counts = Object.entries(rest).map(([kind, number]) => `${count(number)} ${kind === "renamed" ? "got a name" : kind}`);
+  const counts = Object.entries(rest).map(([kind, number]) => `${count(number)} ${WORDS[kind] ?? kind}`);
   if (!changes.length && !counts.length) return el("p", { class: "meta", text: "The clusters are the same." });
   const more = changes.length ? "Other clusters" : "Clusters";
   return el("div", { class: "change-list" }, ...changes.map((change) => entry(app, change)),
