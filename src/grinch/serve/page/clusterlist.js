@@ -13,19 +13,17 @@ export class ClusterList {
     Object.assign(this, { app, palette, turn: 0 });
     this.filter = el("input", { type: "search", placeholder: "Filter by name", "aria-label": "Filter clusters by name", maxlength: 300, autocomplete: "off", oninput: later(() => this._begin(), 160) });
     this.order = el("select", { "aria-label": "Order of clusters", onchange: () => this._begin() }, ...Object.entries(ORDERS).map(([value, text]) => el("option", { value, text })));
-    this.advice = el("div");
     this.note = el("p", { class: "meta", role: "status", text: "…" });
     this.list = el("div", { class: "clusters" });
     this.end = el("div", { class: "end" });
-    box.append(el("div", { class: "filter" }, this.filter, this.order), this.advice, this.note, this.list, this.end);
+    box.append(el("div", { class: "filter" }, this.filter, this.order), this.note, this.list, this.end);
     new IntersectionObserver(([entry]) => entry.isIntersecting && this._more(), { rootMargin: "300px" }).observe(this.end);
-    app.state.on("clusters theme about since tab", () => this._changed());
+    app.state.on("clusters theme since tab", () => this._changed());
   }
 
   /** Begin again, if there is something else to list and somebody looks. */
   _changed() {
-    const { clusters, theme, tab, about, cut, since } = this.app.values;
-    this.advice.replaceChildren(...(about?.cuts.find((known) => known.cut === cut)?.is_recut_advised ? [advice(about)] : []));
+    const { clusters, theme, tab, since } = this.app.values;
     if (tab !== "clusters" || (clusters === this.shown?.clusters && theme === this.shown?.theme && since === this.shown?.since)) return;
     this.shown = { clusters, theme, since };
     this._begin();
@@ -74,10 +72,4 @@ export class ClusterList {
     el("span", { class: "note" }, cluster.fresh > 0 && el("span", { class: "fresh", text: `+${count(cluster.fresh)} ` }), count(cluster.size)),
     el("span", { class: "track" }, el("i", { style: { width: `${Math.max((100 * cluster.size) / largest, 1)}%`, background: fill } })));
   }
-}
-
-/** Of a cut whose resolution was chosen for far fewer points. */
-function advice(about) {
-  return el("p", { class: "meta advice" }, "Many points came since this cut chose its resolution. ",
-    el("code", { text: `grinch recut ${about.title}` }), " lets it choose again.");
 }
