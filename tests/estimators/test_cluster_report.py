@@ -218,6 +218,11 @@ def test_the_table(rng):
     assert clusters.names == ["low, ground", "high, ground", "away, far"]
     assert clusters.keywords == [["low", "ground"], ["high", "ground"], ["away", "far"]]
     assert clusters.confidence.tolist() == table["confidence"].tolist()
+    kinds = ["a"] * 19 + [None] + ["b"] * 10 + [None]
+    assert model.cluster_tree(labels=kinds).names == ["a (95 %)", "b", "cluster 2"]
+    both = model.cluster_tree(texts, labels=kinds, n_keywords=1)
+    assert both.names == ["low (a 95 %)", "high (b)", "away"]
+    refused("labels must have an entry for each of the 31 points; got 1", model.cluster_tree, labels=["a"])
 
 
 def test_noise_is_in_no_row(rng):

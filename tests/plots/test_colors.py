@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
+from grinch.cuts import collapse, cut_n_clusters
+from grinch.plots import plot_clusters, plot_dendrogram, plot_icicle
 from grinch.plots.colors import COLORS, N_COLORS, tree_colors
+from serve.looked import scene_of
 
 # Simulated sight without red and without green cones (Machado, Oliveira and Fernandes, 2009), on linear sRGB.
 EYES = {
@@ -66,3 +69,21 @@ def test_colors_stand_out_from_the_ground(ground):
 def test_like_hues_have_like_colors(hues):
     numbers = tree_colors(np.sort(np.array(hues))).astype(int) // 3
     assert (np.abs(numbers / 84 - np.sort(hues)) <= 1 / 84 + 1e-9).all()
+
+
+@pytest.mark.parametrize("n_clusters", [2, 9, 16])
+def test_pictures_have_the_colors_of_the_page(n_clusters, tree):
+    labels = cut_n_clusters(tree, n_clusters)
+    shown = scene_of(tree, flat=labels).cut("cut:flat")
+    colors = [COLORS[number] for number in shown.colors]
+    icicle = plot_icicle(tree, clusters=labels, max_nodes=200)
+    boxes = {box.vertices[:, 0].min(): box.vertices[:, 1].min() for box in icicle.collections[0].get_paths()}
+    tops = [p for p in icicle.patches if boxes.get(p.get_x()) == p.get_y()]
+    by_place = {round(300 * p.get_x()): to_hex(p.get_facecolor()) for p in tops}
+    assert by_place == dict(zip(shown.starts.tolist(), colors, strict=True))
+    rows = plot_clusters(collapse(tree, labels)).child_axes[1].patches
+    assert [to_hex(bar.get_facecolor()) for bar in rows] == colors
+    assert [bar.get_width() for bar in rows] == shown.sizes.tolist()
+    lines = plot_dendrogram(tree, clusters=labels, n_clusters=60, min_size=1).collections[0].get_colors()
+    hues = {COLORS.index(to_hex(line)) // 3 for line in lines if to_hex(line) in COLORS}
+    assert hues == {int(number) // 3 for number in shown.colors}

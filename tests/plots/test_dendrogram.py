@@ -7,15 +7,16 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 from scipy.cluster.hierarchy import linkage
 
 from effort import trials
 from grinch import Tree
 from grinch.cuts import cluster_nodes, cut_n_clusters
 from grinch.plots import plot_dendrogram
+from grinch.plots.colors import COLORS
 from grinch.plots.dendrogram import in_order, outline
-from grinch.plots.style import ACCENT, GREY, PALETTE
+from grinch.plots.style import GREY
 from grinch.tree.blocks import display
 from pictures import captions, linkage_on_a_line, outside, overlapping, texts
 from trees import random_tree
@@ -80,7 +81,8 @@ def test_labels_name_and_color_the_branches():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.0], [20.0], [21.0]], "complete"))
     ax = plot_dendrogram(tree, ["a", "a", "b", "c", None], n_clusters=2)
     assert sorted(captions(ax)) == ["a  (3 points, 67 %)", "c  (2 points, 50 %)"]
-    assert {PALETTE[0].lower(), GREY.lower()} < set(strokes(ax))
+    assert GREY.lower() in strokes(ax)
+    assert set(strokes(ax)) & set(COLORS)
     mixed = plot_dendrogram(tree, list("abcde"), n_clusters=2)
     assert sorted(captions(mixed)) == ["a and others  (3 points, 33 %)", "d  (2 points, 50 %)"]
     assert plot_dendrogram(tree, [None] * 5, n_clusters=1).get_yticklabels()[0].get_text() == "5 points"
@@ -91,7 +93,8 @@ def test_with_texts_the_label_is_beside_the_keywords():
     words = ["red apple", "apple", "apple", "stocks", "stocks"]
     ax = plot_dendrogram(tree, ["a", "a", "b", "c", "c"], n_clusters=2, texts=words)
     assert sorted(captions(ax)) == ["apple, red  (3, a 67 %)", "stocks  (2, c)"]
-    assert {PALETTE[0].lower(), GREY.lower()} < set(strokes(ax))
+    assert GREY.lower() in strokes(ax)
+    assert set(strokes(ax)) & set(COLORS)
 
 
 def test_clusters_color_the_branches_below_them_and_labels_still_name_them():
@@ -121,10 +124,19 @@ def test_dots_are_where_clusters_come_together(tree):
     assert len(plot_dendrogram(tree, clusters=np.arange(300) % 2).collections) == DOTS
 
 
-def test_a_cut_far_below_the_branches_leaves_the_colors_to_the_labels(tree, blobs):
-    fine = plot_dendrogram(tree, labels=blobs[1], clusters=range(300), n_clusters=8)
-    assert strokes(fine) == strokes(plot_dendrogram(tree, labels=blobs[1], n_clusters=8))
-    assert ACCENT.lower() in strokes(plot_dendrogram(tree, clusters=range(300), n_clusters=8))
+def test_branches_of_several_clusters_have_colors_of_their_own(tree, blobs):
+    for given in ({"clusters": range(300)}, {}):
+        drawn = set(strokes(plot_dendrogram(tree, n_clusters=8, **given)))
+        assert len(drawn) == 8 + 1
+        assert drawn - set(COLORS) == {GREY.lower()}
+
+
+def test_branches_of_many_labels_are_greyer():
+    tree = Tree.from_scipy(linkage([[0.0], [0.1], [0.2], [20.0], [20.1], [20.2]], "complete"))
+    ax = plot_dendrogram(tree, list("abcddd"), n_clusters=2)
+    assert captions(ax) == ["a and others  (3 points, 33 %)", "d  (3 points)"]
+    mixed, pure = (rgb_to_hsv(to_rgb(color))[1] for color in strokes(ax)[2:])
+    assert 0 < mixed < 0.8 * pure
 
 
 def test_clusters_that_share_a_color_are_not_taken_for_one():

@@ -12,8 +12,9 @@ from effort import by_turns
 from grinch import Tree
 from grinch.cuts import cut_n_clusters
 from grinch.plots import plot_icicle
+from grinch.plots.colors import COLORS
 from grinch.plots.groups import default_size
-from grinch.plots.style import PALER, PALETTE
+from grinch.plots.style import PALER
 from grinch.tree.blocks import blocks, display
 from pictures import linkage_on_a_line, outside, overlapping, texts
 
@@ -46,8 +47,8 @@ def test_blocks_have_the_sizes_of_the_nodes_and_the_color_of_their_commonest_lab
     widths = [p.get_width() for p in ax.patches]
     assert widths == pytest.approx([1, 0.6, 0.4])
     assert texts(ax) == ["a\n(10)", "a\n(6)", "b\n(4)"]
-    assert to_hex(ax.patches[1].get_facecolor()) == PALETTE[0].lower()
-    assert to_hex(ax.patches[2].get_facecolor()) != PALETTE[1].lower()  # mixed, so paler
+    assert to_hex(ax.patches[1].get_facecolor()) in COLORS
+    assert to_hex(ax.patches[2].get_facecolor()) not in COLORS  # mixed, so paler
 
 
 def test_texts_of_an_icicle_never_overlap_and_stay_inside_their_blocks(tree, blobs):
@@ -76,7 +77,7 @@ def test_clusters_color_the_blocks_and_are_outlined(tree):
         inside = [p for p in ax.patches if box[:, 0].min() - 1e-9 <= p.get_x() < box[:, 0].max() - 1e-9]
         colors = {to_hex(p.get_facecolor()) for p in inside if p.get_y() >= box[:, 1].min()}
         assert len(colors) == 1
-        assert colors < {color.lower() for color in PALETTE}
+        assert colors < set(COLORS)
     assert to_hex(ax.patches[0].get_facecolor()) == PALER.lower()
     assert texts(ax)[0] == "5 clusters\n(300)"
     assert "outlined: the clusters" in ax.get_xlabel()
@@ -108,10 +109,15 @@ def test_strays_of_another_cluster_are_not_counted():
     ]
 
 
-def test_a_cut_far_below_the_blocks_leaves_the_colors_to_the_labels(tree, blobs):
-    fine, plain = plot_icicle(tree, blobs[1], clusters=range(300)), plot_icicle(tree, blobs[1])
-    assert [p.get_facecolor() for p in fine.patches] == [p.get_facecolor() for p in plain.patches]
-    assert len(fine.collections[0].get_paths()) == 0
+@pytest.mark.parametrize("given", [{"clusters": range(300)}, {}])
+def test_the_lowest_blocks_of_several_clusters_have_colors_of_their_own(given, tree):
+    ax = plot_icicle(tree, **given)
+    assert len(ax.collections[0].get_paths()) == 0
+    bottom = ax.get_ylim()[0]
+    lowest = [to_hex(p.get_facecolor()) for p in ax.patches if p.get_y() + p.get_height() == bottom]
+    assert len(set(lowest)) == len(lowest) > 10
+    assert set(lowest) < set(COLORS)
+    assert {to_hex(p.get_facecolor()) for p in ax.patches} == {*lowest, PALER.lower()}
 
 
 def test_names_and_keywords_are_in_the_blocks():

@@ -61,7 +61,7 @@ def test_cutting(shown):
     shown.page.focus("#slider")
     shown.press("ArrowRight", "ArrowRight", "PageUp")
     assert int(shown.state["cut"][2:]) > 7
-    shown.page.click("#cuts >> text=default cut")
+    shown.page.click("#cuts >> text=automatic cut")
     assert shown.idle().state["cut"] == "cut:default"
 
 

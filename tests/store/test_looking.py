@@ -51,6 +51,26 @@ def test_points_that_are_no_vectors(folder):
         assert 2 in look.tree.leaves(beside)
 
 
+def test_the_tree_above_the_clusters_has_their_names(folder):
+    X = np.repeat(np.eye(3, 6), 4, axis=0) + points(12) / 1000
+    said = ["rain and wind", "a red fox", "bread with salt"]
+    with grinch.open(folder, n_clusters=3) as store:
+        store.insert(X[:8], payload=[{"text": said[i // 4]} for i in range(8)])
+        store.insert(X[8:])
+        labels = store.labels()
+        store.label(int(labels[0]), "Weather")
+        clusters = store.cluster_tree()
+        assert sorted(clusters.clusters.tolist()) == sorted(set(labels.tolist()))
+        names = dict(zip(clusters.clusters.tolist(), clusters.names, strict=True))
+        assert names[labels[0]] == "Weather"
+        assert "fox" in names[labels[4]]
+        assert names[labels[8]] == f"cluster {labels[8]}"
+        assert clusters.sizes[: clusters.n_clusters].tolist() == [4, 4, 4]
+        assert clusters.n_points == 12
+        store.remove(store.ids)
+        assert store.cluster_tree().n_clusters == 0
+
+
 NO_IDS = [None, 1.5, True, [1], {}, "p9", "", 2**70, -1, -(2**70), b"p3", "\ud800"]
 
 

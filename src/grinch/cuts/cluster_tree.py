@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
-from grinch._labels import check_labels
+from grinch._labels import check_labels, label_codes
 from grinch._types import Floats, Ids, Labels
 from grinch.cuts.medoids import cluster_sizes, nearest_first
 from grinch.errors import missing_extra
 from grinch.tree import Tree
+from grinch.tree.blocks import display, hues
 
 if TYPE_CHECKING:
     import networkx
@@ -39,6 +40,8 @@ class ClusterTree:
         The number of points in the clusters at or below each node.
     heights, scores : array
         The height of the node in the whole tree, and the linkage of its two children (nan where unknown).
+    hues : array
+        The place of each node in the whole tree from left to right, from 0 to 1, by which it is colored.
     n_points : int
         The number of points of the whole tree, those that belong nowhere included.
     names : list of str
@@ -55,6 +58,7 @@ class ClusterTree:
     sizes: Labels
     heights: Floats
     scores: Floats
+    hues: Floats
     n_points: int
     names: list[str]
     keywords: list[list[str]] | None = None
@@ -84,6 +88,36 @@ class ClusterTree:
             if len(value) != (n := self.n_clusters):
                 raise ValueError(f"{name} must have one entry for each of the {n} clusters; got {len(value)}")
         return replace(self, **changes)
+
+    def labelled(self, numbers: npt.ArrayLike, labels: Sequence[Any]) -> ClusterTree:
+        """Return the tree with its clusters named after their commonest labels, with their shares.
+
+        ``numbers`` has the cluster of each point, -1 for none; ``labels`` the class of each point, None for none.
+        Keywords stay in the name, with the label beside them.
+
+        >>> from scipy.cluster.hierarchy import linkage
+        >>> from grinch import Tree
+        >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]]))
+        >>> collapse(tree, [0, 0, 1, 1]).labelled([0, 0, 1, 1], ["a", "a", "b", None]).names
+        ['a', 'b (50 %)']
+        """
+        clustered, n = check_labels(numbers), len(labels)
+        if n != len(clustered):
+            raise ValueError(f"labels must have an entry for each of the {len(clustered):,} points; got {n:,}")
+        codes, sizes = label_codes(labels), cluster_sizes(clustered)
+        value = dict(zip(codes.tolist(), labels, strict=True))
+        is_known = (clustered >= 0) & (codes >= 0)
+        pairs, counts = np.unique(np.column_stack([clustered, codes])[is_known], axis=0, return_counts=True)
+        # The commonest comes last, and stays.
+        order = np.lexsort((-pairs[:, 1], counts))
+        best = dict(zip(pairs[order, 0].tolist(), order.tolist(), strict=True))
+        names = list(self.names)
+        for leaf, number in enumerate(self.clusters.tolist()):
+            if number in best:
+                i, has_words = best[number], self.keywords is not None and bool(self.keywords[leaf])
+                label, share = str(value[int(pairs[i, 1])]), counts[i] / sizes[number]
+                names[leaf] = _with_label(names[leaf] if has_words else "", label, float(share))
+        return self.described(names)
 
     def to_networkx(self) -> networkx.DiGraph:
         """Return a ``networkx.DiGraph`` from parent to child, whose nodes are nodes of the whole tree.
@@ -121,6 +155,18 @@ class ClusterTree:
             if self.confidence is not None:
                 found["confidence"] = float(self.confidence[v])
         return found
+
+
+def _with_label(words: str, label: str, share: float) -> str:
+    """Return a name with a label, and the share of the points that have it.
+
+    >>> _with_label("", "cat", 0.5), _with_label("purr, tail", "cat", 0.5), _with_label("purr", "cat", 1.0)
+    ('cat (50 %)', 'purr, tail (cat 50 %)', 'purr (cat)')
+    """
+    percent = "" if share == 1 else f"{100 * share:.0f} %"
+    if words:
+        return f"{words} ({label} {percent})" if percent else f"{words} ({label})"
+    return f"{label} ({percent})" if percent else label
 
 
 def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
@@ -177,6 +223,7 @@ def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
         sizes=small.sum_upward(sizes) if k else sizes,
         heights=by_id(heights[nodes], np.nan),
         scores=by_id(tree.scores[nodes], np.nan),
+        hues=by_id(hues(tree, display(tree).starts)[nodes], np.nan),
         n_points=tree.n_leaves,
         names=[f"cluster {number}" for number in clusters.tolist()],
     )

@@ -81,15 +81,15 @@ class ClusterReport:
         above = np.where(parents == NONE, np.nan, scores[parents])
         return {**columns, "node": nodes, "score": scores[nodes], "parent_score": above}
 
-    def tree_above(self, keywords: list[list[str]] | None) -> cuts.ClusterTree:
-        """Return the tree whose leaves are the clusters, named by their keywords where there are any."""
+    def tree_above(self, keywords: list[list[str]] | None, labels: Any = None) -> cuts.ClusterTree:
+        """Return the tree whose leaves are the clusters, named by their keywords, and by their labels."""
         clusters = cuts.collapse(self.tree, self.labels)
         clusters = clusters.described(confidence=self.confidence[clusters.clusters])
-        if keywords is None:
-            return clusters
-        words = [keywords[number] for number in clusters.clusters.tolist()]
-        names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
-        return clusters.described(names, words)
+        if keywords is not None:
+            words = [keywords[number] for number in clusters.clusters.tolist()]
+            names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
+            clusters = clusters.described(names, words)
+        return clusters if labels is None else clusters.labelled(self.labels, labels)
 
 
 def _cut_nodes(tree: Tree, labels: Labels) -> Labels:

@@ -254,11 +254,12 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             report.words = report.keywords(texts, n_keywords)
         return pandas.DataFrame(report.columns())
 
-    def cluster_tree(self, texts: Any = None, *, n_keywords: int = 5) -> cuts.ClusterTree:
+    def cluster_tree(self, texts: Any = None, *, labels: Any = None, n_keywords: int = 5) -> cuts.ClusterTree:
         """Return the tree above the clusters of ``labels_``, whose leaves are the clusters.
 
-        With ``texts``, as in :meth:`summary`, clusters are named by their keywords. For a picture, see
-        :func:`grinch.plots.plot_clusters`; ``to_networkx()`` makes a graph of it.
+        With ``texts``, as in :meth:`summary`, clusters are named by their keywords; with ``labels``, the class of each
+        point, by their commonest class. For a picture, see :func:`grinch.plots.plot_clusters`; ``to_networkx()`` makes
+        a graph of it.
 
         >>> from grinch import Grinch
         >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
@@ -267,7 +268,7 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """
         n_keywords = check_count("n_keywords", n_keywords, 1)
         report = self.read_fit(lambda fitted: ClusterReport(fitted, self._node_labels(fitted)))
-        return report.tree_above(None if texts is None else report.keywords(texts, n_keywords))
+        return report.tree_above(None if texts is None else report.keywords(texts, n_keywords), labels)
 
     def transform(self, X: Any) -> Floats:
         """Return the distance of each point to each cluster of ``labels_``, without inserting any.

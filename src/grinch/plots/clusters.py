@@ -11,17 +11,25 @@ from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
 from grinch.plots import style
-from grinch.plots.style import AS_IT_IS, GREY, INK, PALE, PALETTE
+from grinch.plots.colors import side_by_side
+from grinch.plots.style import AS_IT_IS, GREY, INK, PALE
 from grinch.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FONT = 8.5
-# Branches with a color of their own, once there are more rows than colors: more would look like confetti.
-MAX_BRANCHES = 7
-# The places of the parts, in shares of the width: the tree, the bars, the end of the confidence, and the names.
-TREE, BARS, CONFIDENCE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
+# The shares of the width: of the bars, of the confidence, and of the names at least and at most; the tree has the rest.
+BARS, CONFIDENCE, LEAST_NAMES, MOST_NAMES, BETWEEN = 0.17, 0.09, 0.1, 0.35, 0.01
+
+
+class Places(NamedTuple):
+    """Where the parts are, in shares of the width: the ends of the tree, the bars and the confidence, and the names."""
+
+    tree: float
+    bars: tuple[float, float]
+    confidence: float
+    names: float
 
 
 class Rows(NamedTuple):
@@ -37,12 +45,12 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     """Draw the tree above a cut: a row for each cluster, with its size, its confidence, and its name or keywords.
 
     The coloured line of a cluster spans the heights at which it is whole: the longer, the better separated it is.
-    Colours are those of the branches.
+    Rows are in the order of the tree, and colours show places in it, as in ``grinch explore``.
 
     Parameters
     ----------
     clusters : ClusterTree
-        From :meth:`grinch.Grinch.cluster_tree` or :func:`grinch.cuts.collapse`.
+        From ``cluster_tree`` of a model or of a store, or :func:`grinch.cuts.collapse`.
     max_rows : int, default=60
         With more clusters than this, or than ``ax`` has room for, branches of small clusters that are near each other
         share a row.
@@ -75,10 +83,22 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     style.set_title(ax, title or _title(clusters, n), color=INK, pad=18)
     ax.axis("off")
     style.settle(ax)
-    _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows)
-    _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, _longest(ax, clusters))
-    _write(ax, clusters, rows)
+    captions = [_caption(clusters, int(rows.nodes[v])) for v in rows.order]
+    places = _places(ax, captions, clusters.confidence is not None)
+    _draw_tree(ax.inset_axes((0, 0, places.tree, 1)), clusters, rows)
+    bars = ax.inset_axes((places.bars[0], 0, places.bars[1] - places.bars[0], 1))
+    _draw_bars(bars, clusters, rows, _longest(ax, clusters, places))
+    _write(ax, clusters, rows, captions, places)
     return ax
+
+
+def _places(ax: Axes, captions: list[str], has_confidence: bool) -> Places:
+    """Return the places of the parts: as much for the names as they need, the rest for the tree."""
+    letter = style.LETTER * style.em(ax, FONT) / ax.bbox.width
+    names = 1 - float(np.clip(letter * (max(map(len, captions)) + 1), LEAST_NAMES, MOST_NAMES))
+    confidence = names - 2 * BETWEEN
+    bars = confidence - CONFIDENCE if has_confidence else confidence
+    return Places(bars - BARS - BETWEEN, (bars - BARS, bars), confidence, names)
 
 
 def _rows(clusters: ClusterTree, max_rows: int) -> Rows:
@@ -86,21 +106,17 @@ def _rows(clusters: ClusterTree, max_rows: int) -> Rows:
     tree = clusters.tree
     costs = np.where(np.arange(tree.n_ids) >= tree.offset, clusters.sizes * (1e-9 + np.nan_to_num(clusters.heights)), 0)
     drawn = collapse(tree, labels_of(tree, splits_by_cost(tree, costs, max_rows)))
-    sizes, waiting, order = clusters.sizes[drawn.nodes], [drawn.tree.root], []
+    hues, waiting, order = clusters.hues[drawn.nodes], [drawn.tree.root], []
     while waiting:
         v = waiting.pop()
         if drawn.tree.is_leaf(v):
             order.append(v)
-        else:  # the larger side first
-            waiting += sorted(drawn.tree.children(v), key=lambda child: int(sizes[child]))
-    return Rows(drawn.tree, drawn.nodes, order, _colors(drawn.tree))
-
-
-def _colors(tree: Tree) -> list[str]:
-    """Return the color of every node: that of its branch, grey above the branches."""
-    n_branches = tree.n_leaves if tree.n_leaves <= len(PALETTE) else MAX_BRANCHES
-    branches = tree.number_subtrees(splits_by_cost(tree, tree.sizes() * tree.heights(), n_branches))
-    return [GREY if branch < 0 else style.label_color(branch) for branch in branches.tolist()]
+        else:  # the one on the left first
+            waiting += sorted(drawn.tree.children(v), key=lambda child: -float(hues[child]))
+    colors = [GREY] * drawn.tree.n_ids
+    for v, color in zip(order, side_by_side(hues[order]), strict=True):
+        colors[v] = color
+    return Rows(drawn.tree, drawn.nodes, order, colors)
 
 
 def _spots(rows: Rows) -> Floats:
@@ -158,12 +174,13 @@ def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
         ax.axis("off")  # nothing meets
 
 
-def _longest(ax: Axes, clusters: ClusterTree) -> float:
+def _longest(ax: Axes, clusters: ClusterTree, places: Places) -> float:
     """Return the longest bar as a share of the room for bars, so that figures fit beside it."""
     letter = style.LETTER * style.em(ax, FONT) / ax.bbox.width
     figures = letter * (len(f"{int(clusters.sizes.max()):,}") + 1)
-    end = CONFIDENCE - 5 * letter if clusters.confidence is not None else NAMES
-    return float(np.clip((end - BARS[0] - figures) / BARS[1], 0.1, 1))
+    start, stop = places.bars
+    room = (places.confidence - 5 * letter if clusters.confidence is not None else places.names) - start - figures
+    return float(np.clip(room / (stop - start), 0.1, 1))
 
 
 def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, longest: float) -> None:
@@ -177,7 +194,7 @@ def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, longest: float) -> N
     ax.axis("off")
 
 
-def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
+def _write(ax: Axes, clusters: ClusterTree, rows: Rows, captions: list[str], places: Places) -> None:
     """Write headings, names, and the confidence of each cluster."""
     n = _room(len(rows.order))
 
@@ -187,17 +204,17 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
     def write(x: float, y: float, text: str, **style: Any) -> None:
         ax.text(x, y, text, transform=ax.transAxes, fontsize=FONT, va="center", **style, **AS_IT_IS)
 
-    letters = style.letters_in(ax, FONT, 1 - NAMES)
+    letters = style.letters_in(ax, FONT, 1 - places.names)
     # Above the first row by as much as rows are apart.
     heading = 1 + 0.35 / (n + 0.2)
-    write(BARS[0], heading, "points", color=GREY)
+    write(places.bars[0], heading, "points", color=GREY)
     if clusters.confidence is not None:
-        write(CONFIDENCE, heading, "confidence", color=GREY, ha="right")
+        write(places.confidence, heading, "confidence", color=GREY, ha="right")
     for i, v in enumerate(rows.order):
         node = int(rows.nodes[v])
         if clusters.confidence is not None and node < clusters.n_clusters and not np.isnan(clusters.confidence[node]):
-            write(CONFIDENCE, place(i), f"{clusters.confidence[node]:.2f}", color=GREY, ha="right")
-        write(NAMES, place(i), style.shortened(_caption(clusters, node), letters), color=INK)
+            write(places.confidence, place(i), f"{clusters.confidence[node]:.2f}", color=GREY, ha="right")
+        write(places.names, place(i), style.shortened(captions[i], letters), color=INK)
 
 
 def _caption(clusters: ClusterTree, node: int) -> str:
@@ -206,11 +223,12 @@ def _caption(clusters: ClusterTree, node: int) -> str:
         return name if name == f"cluster {number}" else f"{number}  {name}"
     leaves = clusters.tree.leaves(node)
     largest = leaves[np.argsort(-clusters.sizes[leaves], kind="stable")].tolist()
-    if clusters.keywords is None:
+    if clusters.keywords is None and clusters.names[largest[0]] == f"cluster {clusters.clusters[largest[0]]}":
         named = [str(clusters.clusters[leaf]) for leaf in largest]
-    else:  # the keywords of the most points
+    else:  # the words of the most points
         points: Counter[str] = Counter()
         for leaf in largest:
-            points.update(dict.fromkeys(clusters.keywords[leaf], int(clusters.sizes[leaf])))
+            words = clusters.names[leaf].split(", ") if clusters.keywords is None else clusters.keywords[leaf]
+            points.update(dict.fromkeys(words, int(clusters.sizes[leaf])))
         named = [word for word, _ in points.most_common(5)]
     return f"{len(leaves)} clusters: {', '.join(named)}"

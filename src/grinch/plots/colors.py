@@ -31,8 +31,26 @@ def hue_steps(hues: Floats) -> npt.NDArray[np.uint8]:
     return np.clip(np.asarray(hues) * N_HUES, 0, N_HUES - 1).astype(np.uint8)
 
 
+def side_by_side(hues: Floats) -> list[str]:
+    """Return the colors of what is drawn side by side, in that order, by their hues from 0 to 1.
+
+    >>> side_by_side(np.array([0.1, 0.12]))
+    ['#d8741b', '#f3ad6d']
+    """
+    return [COLORS[number] for number in tree_colors(hues).tolist()]
+
+
 def label_colors(codes: Labels, order: Ids, n_labels: int) -> npt.NDArray[np.uint8]:
-    """Return the color of each label: by its place among the labels, in the order in which they are in the tree.
+    """Return the color of each label, by its hue (:func:`label_hues`)."""
+    found = label_hues(codes, order, n_labels)
+    ranked = np.argsort(found, kind="stable")
+    colors = np.empty(n_labels, np.uint8)
+    colors[ranked] = tree_colors(found[ranked])
+    return colors
+
+
+def label_hues(codes: Labels, order: Ids, n_labels: int) -> Floats:
+    """Return the hue of each label: its place among the labels, in the order in which they are in the tree.
 
     ``codes`` has the label of each leaf, -1 for none; ``order`` the leaves from left to right.
     """
@@ -44,9 +62,9 @@ def label_colors(codes: Labels, order: Ids, n_labels: int) -> npt.NDArray[np.uin
     # The place of the middle one of each label; labels that no leaf has come last.
     middle = np.where(counts > 0, np.append(places[by_label], len(order))[starts + counts // 2], len(order))
     ranked = np.argsort(middle, kind="stable")
-    colors = np.empty(n_labels, np.uint8)
-    colors[ranked] = tree_colors((np.arange(n_labels) + 0.5) / max(n_labels, 1))
-    return colors
+    found = np.empty(n_labels)
+    found[ranked] = (np.arange(n_labels) + 0.5) / max(n_labels, 1)
+    return found
 
 
 def _table() -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def plot_curves(
         dash = DASHES[i // len(PALETTE) % len(DASHES)]
         # Every measurement is marked, unless there are too many to distinguish.
         marker = "o" if len(x) <= 20 else ""
-        ax.plot(x, y, dash, color=style.label_color(i), linewidth=1.8, marker=marker, markersize=4)
+        ax.plot(x, y, dash, color=style.series_color(i), linewidth=1.8, marker=marker, markersize=4)
     low, high = ax.get_ylim()
     # Zero is shown if that costs less than a third of the picture.
     if "y" not in log and 0 < low < high / 3:
@@ -104,7 +104,7 @@ def _name_the_ends(ax: Axes, lines: Mapping[str, tuple[npt.NDArray[np.float64], 
     look: dict[str, Any] = {"textcoords": ax.transAxes, "va": "center", "fontsize": FONT, "color": INK, **AS_IT_IS}
     arrow = {"arrowstyle": "-", "linewidth": 0.8, "shrinkA": 2, "relpos": (0, 0.5), "shrinkB": 4}
     for i, (name, end, place) in enumerate(zip(lines, ends, spread(wanted, gap), strict=True)):
-        ax.annotate(name, end, (1.03, place), arrowprops={**arrow, "color": style.label_color(i)}, **look)
+        ax.annotate(name, end, (1.03, place), arrowprops={**arrow, "color": style.series_color(i)}, **look)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:

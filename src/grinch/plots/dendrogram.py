@@ -14,10 +14,11 @@ from grinch._checks import check_count
 from grinch._types import Floats, Ids, Labels
 from grinch.cuts import check_n_clusters
 from grinch.plots import groups, style
+from grinch.plots.colors import label_hues, side_by_side
 from grinch.plots.groups import GivenLabels, LabelGroups, Naming
 from grinch.plots.style import AS_IT_IS, GREY, INK, PALE, Scale
 from grinch.tree import Tree
-from grinch.tree.blocks import display
+from grinch.tree.blocks import Display, display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,8 @@ FOR_NAMES = 0.42
 THICKNESS, THICKEST = 0.55, 0.2
 # The share of the width before the first split, where points are folded there.
 ROOM_FOR_FOLDED = 0.12
+# The share of a label's color in a branch of which hardly any point has it.
+LEAST_COLOR = 0.25
 # Rows between thick branches.
 GAP = 0.3
 # Rows of a picture at least, so that a single branch is no block.
@@ -64,8 +67,8 @@ def plot_dendrogram(
     tree : Tree
         The cluster tree.
     labels : sequence, optional
-        The class of each point: branches are named after their commonest class, with its share, and have its color.
-        With ``texts``, it is beside the keywords.
+        The class of each point: branches are named after their commonest class, with its share, and have its color,
+        greyer where less than half of the points have it. With ``texts``, it is beside the keywords.
     n_clusters : int, default=40
         Draw at most this many branches; fewer if ``ax`` has no room for their names.
     title : str, optional
@@ -74,7 +77,8 @@ def plot_dendrogram(
         The axes to draw on; a new figure by default.
     clusters : sequence, optional
         A flat clustering of the points, such as ``labels_``: it colors the branches instead of ``labels``, and dots
-        are where its clusters come together. -1 is for points that belong nowhere.
+        are where its clusters come together. -1 is for points that belong nowhere. Branches of several clusters are
+        colored by their place in the tree, as are all of them without ``clusters`` and ``labels``.
     names : dict, optional
         Names of clusters, by their number in ``clusters``.
     texts : sequence of str, optional
@@ -105,7 +109,7 @@ def plot_dendrogram(
     branches = _fitting(tree, lambda n: outline(tree, shown.starts, heights, n, min_size), n_clusters, room)
     order = in_order(branches, tree.sizes(), _distances(branches, tree.n_leaves, naming, vectors, classes))
     layout = _layout(tree, heights, branches, order)
-    colors, starts = _paint(tree, heights, branches, order, cut, classes)
+    colors, starts = _paint(tree, shown, heights, branches, order, cut, classes)
     starts = [(i, height) for i, height in starts if height >= layout.scale.low]
     ax = ax or style.new_axes(9, 1.15 + ROW * layout.n_rows)
     last = [branches[i].node for i in order]
@@ -315,24 +319,39 @@ def _levels(tree: Tree, heights: Floats, branches: list[Branch]) -> tuple[Floats
 
 def _paint(
     tree: Tree,
+    shown: Display,
     heights: Floats,
     branches: list[Branch],
     order: list[int],
     cut: LabelGroups | None,
     classes: LabelGroups | None,
-) -> tuple[list[str], list[tuple[int, float]]]:
+) -> tuple[list[Any], list[tuple[int, float]]]:
     """Return the colors of branches, and the branches in which a cluster begins, with the height of its top.
 
-    Colors are those of clusters or else of labels; grey where several come together.
+    Colors are those of clusters, or else of labels, or else of places in the tree; grey where several come together.
     """
-    for known, is_cut in ((cut, True), (classes, False)):
-        codes = [] if known is None else _codes(branches, known, groups.NEARLY_ALL if is_cut else groups.MOST)
-        # A cut far below the branches colors none of them: labels do, then.
-        if known is not None and max(codes) >= 0:
-            of_cut = style.cluster_colors(known.values, [codes[i] for i in order]) if is_cut else {}
-            colors = [of_cut.get(code, style.label_color(code)) if code >= 0 else GREY for code in codes]
-            return colors, _starts(tree, heights, branches, codes, known) if is_cut else []
-    return [style.ACCENT if not branch.parts else GREY for branch in branches], []
+    if cut is None and classes is not None:
+        return _by_label(shown, branches, order, classes), []
+    codes = [-1] * len(branches) if cut is None else _codes(branches, cut, groups.NEARLY_ALL)
+    found = groups.place_colors(tree, shown, cut, [(codes[i], branches[i].node) for i in order])
+    last = dict(zip(order, found, strict=True))
+    of_cluster = {codes[i]: color for i, color in last.items() if codes[i] >= 0}
+    colors = [last.get(i) or of_cluster.get(code, GREY) for i, code in enumerate(codes)]
+    return colors, [] if cut is None else _starts(tree, heights, branches, codes, cut)
+
+
+def _by_label(shown: Display, branches: list[Branch], order: list[int], classes: LabelGroups) -> list[Any]:
+    """Return the colors of branches by their commonest labels; those of mixed last ones are greyer."""
+    codes = _codes(branches, classes, groups.MOST)
+    best = {i: classes.code(branches[i].node) for i in order}
+    drawn = [code for code in dict.fromkeys(best.values()) if code >= 0]
+    hues = label_hues(classes.codes, shown.order, len(classes.names))
+    of_label = dict(zip(drawn, side_by_side(hues[drawn]), strict=True))
+    colors: list[Any] = [of_label.get(code, GREY) for code in codes]
+    for i, code in best.items():
+        if codes[i] < 0 <= code:
+            colors[i] = style.mixed_with(of_label[code], GREY, LEAST_COLOR + classes.share(branches[i].node))
+    return colors
 
 
 def _starts(
@@ -419,7 +438,7 @@ def _frame(ax: Axes, layout: Layout, legend: str) -> None:
     ax.xaxis.set_visible(bool(layout.axis))
 
 
-def _draw_lines(ax: Axes, tree: Tree, branches: list[Branch], layout: Layout, colors: list[str]) -> None:
+def _draw_lines(ax: Axes, tree: Tree, branches: list[Branch], layout: Layout, colors: list[Any]) -> None:
     from matplotlib.collections import LineCollection
 
     lines, of = [], []
@@ -435,7 +454,7 @@ def _draw_lines(ax: Axes, tree: Tree, branches: list[Branch], layout: Layout, co
     ax.add_collection(drawn)
 
 
-def _draw_ends(ax: Axes, order: list[int], layout: Layout, colors: list[str]) -> None:
+def _draw_ends(ax: Axes, order: list[int], layout: Layout, colors: list[Any]) -> None:
     """Let the last branches open out to the number of their points."""
     from matplotlib.collections import PolyCollection
 

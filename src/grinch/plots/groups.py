@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from grinch._labels import is_missing
 from grinch._types import Ids, Labels
+from grinch.cuts import cluster_nodes
+from grinch.plots.colors import side_by_side
 from grinch.plots.style import counted
 from grinch.text.analysis import check_texts
 from grinch.text.keywords import keywords
 from grinch.tree import Tree
-from grinch.tree.blocks import Display, commonest
+from grinch.tree.blocks import Display, commonest, hues
 
 GivenLabels = Sequence[Any] | npt.NDArray[Any]
 
@@ -100,6 +102,18 @@ def whole_nodes(tree: Tree, cut: LabelGroups) -> Labels:
     by_size = nodes[np.argsort(-cut.sizes[nodes], kind="stable")]
     tops[cut.best[by_size]] = by_size  # the last one stays, which is the lowest
     return tops
+
+
+def place_colors(tree: Tree, shown: Display, cut: LabelGroups | None, drawn: list[tuple[int, int]]) -> list[str]:
+    """Return the colors of groups in the order in which they are drawn, by their places in the tree.
+
+    ``drawn`` has the code of the cluster of each group, -1 for none, and its node: groups of a cluster have its color.
+    """
+    tops = [] if cut is None else cluster_nodes(tree, cut.codes).tolist()
+    nodes = [tops[code] if code >= 0 else node for code, node in drawn]
+    distinct = list(dict.fromkeys(nodes))
+    found = dict(zip(distinct, side_by_side(hues(tree, shown.starts)[distinct]), strict=True))
+    return [found[node] for node in nodes]
 
 
 class Naming:

@@ -11,8 +11,9 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Labels
 from grinch.plots import groups, style
+from grinch.plots.colors import COLORS, label_colors
 from grinch.plots.groups import GivenLabels, LabelGroups, Naming
-from grinch.plots.style import AS_IT_IS, INK, PALE, PALER
+from grinch.plots.style import AS_IT_IS, INK, PALER
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, display
 
@@ -70,7 +71,8 @@ def plot_icicle(
         A title; by default the number of points.
     clusters : sequence, optional
         A flat clustering of the points, such as ``labels_``: it colors the blocks instead of ``labels``, and its
-        clusters are outlined. -1 is for points that belong nowhere.
+        clusters are outlined. -1 is for points that belong nowhere. The lowest blocks of several clusters are
+        colored by their place in the tree, as they all are without ``clusters`` and ``labels``.
     names : dict, optional
         Names of clusters, by their number in ``clusters``.
     texts : sequence of str, optional
@@ -99,10 +101,10 @@ def plot_icicle(
     ax.set(xlim=(0, 1), ylim=(rows, 0), yticks=[])
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     ax.tick_params(axis="x", labelsize=FONT)
-    faces, is_by_cluster = _faces(found, cut, classes)
+    faces, is_by_cluster = _faces(tree, shown, found, cut, classes)
     outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
     style.settle(ax)
-    legend = _legend(found, bool(outlined), classes is not None and not is_by_cluster)
+    legend = _legend(found, bool(outlined), classes is not None and cut is None)
     ax.set_xlabel(style.wrapped(legend, ax, FONT), fontsize=FONT, **AS_IT_IS)
     style.set_title(ax, title or groups.default_title(tree, cut, len(found), "groups"), color=INK)
     style.hide_spines(ax, ("top", "left", "right", "bottom"))
@@ -147,23 +149,24 @@ def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
     return [Block(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _faces(found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None) -> tuple[list[Any], bool]:
-    """Return the color of each block, and whether it is that of its cluster."""
-    if cut is not None:
-        codes = [cut.code(block.node, groups.NEARLY_ALL) for block in found]
-        # A cut far below what is drawn colors nothing.
-        if max(codes) >= 0:
-            colors = style.cluster_colors(cut.values, codes)
-            mixed = [PALE if block.is_last else PALER for block in found]
-            return [colors.get(code, other) for code, other in zip(codes, mixed, strict=True)], True
-    if classes is None:
-        return ["#88AACC" if block.is_last else "#CCDDEE" for block in found], False
-    return [_by_label(classes, block.node) for block in found], False
+def _faces(
+    tree: Tree, shown: Display, found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None
+) -> tuple[list[Any], bool]:
+    """Return the color of each block, of its cluster, its label or its place; and whether any is that of a cluster."""
+    codes = [-1 if cut is None else cut.code(block.node, groups.NEARLY_ALL) for block in found]
+    if cut is None and classes is not None:
+        numbers = label_colors(classes.codes, shown.order, len(classes.names)).tolist()
+        return [_by_label(classes, block.node, numbers) for block in found], False
+    order = sorted(range(len(found)), key=lambda i: (found[i].start, found[i].row))
+    drawn = [i for i in order if codes[i] >= 0 or found[i].is_last]
+    colors = groups.place_colors(tree, shown, cut, [(codes[i], found[i].node) for i in drawn])
+    known = dict(zip(drawn, colors, strict=True))
+    return [known.get(i, PALER) for i in range(len(found))], max(codes) >= 0
 
 
-def _by_label(classes: LabelGroups, node: int) -> Any:
+def _by_label(classes: LabelGroups, node: int, numbers: list[int]) -> Any:
     code = classes.code(node)
-    return PALER if code < 0 else style.mixed_with(style.label_color(code), PALER, classes.share(node))
+    return PALER if code < 0 else style.mixed_with(COLORS[numbers[code]], PALER, classes.share(node))
 
 
 def _draw(ax: Axes, found: list[Block], faces: list[Any], outlined: list[Block], rows: float) -> None:

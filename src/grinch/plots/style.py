@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._types import Floats
 
@@ -109,37 +108,9 @@ def many_fonts() -> Iterator[None]:
 # Colors -------------------------------------------------------------------------------------------------------------
 
 
-def color_slots(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Return the place in the palette of each id: always the same one, unless two neighbours would share it.
-
-    >>> color_slots(np.array([19])).tolist(), color_slots(np.array([2, 19, 8])).tolist()
-    ([4], [4, 7, 6])
-    """
-    n = len(PALETTE)
-    slots = (ids * 7 + ids // n) % n
-    for i in (np.flatnonzero(slots[1:] == slots[:-1]) + 1).tolist():
-        # Another one than both neighbours have, so that these keep theirs.
-        beside = {int(slots[i - 1]), int(slots[i + 1]) if i + 1 < len(slots) else -1}
-        if int(slots[i]) in beside:
-            slots[i] = next(other for step in (3, 6, 9) if (other := (int(slots[i]) + step) % n) not in beside)
-    return slots.astype(np.uint8)
-
-
-def cluster_colors(values: Sequence[Any], codes: Iterable[int]) -> dict[int, str]:
-    """Return the colors of clusters by their codes, which are in the order in which they are drawn; -1 is left out.
-
-    A color goes by the number of the cluster, ``values[code]``, or by its code where clusters are no numbers.
-    """
-    seen = list(dict.fromkeys(code for code in codes if code >= 0))
-    found = [values[code] for code in seen]
-    is_whole = all(isinstance(value, (int, np.integer)) for value in found)
-    slots = color_slots(np.array(found if is_whole else seen, np.int64))
-    return {code: PALETTE[slot] for code, slot in zip(seen, slots.tolist(), strict=True)}
-
-
-def label_color(code: int) -> str:
-    """Return the color of a label."""
-    return PALETTE[code % len(PALETTE)]
+def series_color(number: int) -> str:
+    """Return the color of one of several curves."""
+    return PALETTE[number % len(PALETTE)]
 
 
 def mixed_with(color: str, other: str, share: float) -> tuple[float, float, float]:

@@ -87,7 +87,8 @@ class ModelView:
 
     def look(self) -> Look:
         flat = {} if self.flat is None else {FLAT_CUT: self.flat}
-        return Look(self.version, self.bare_tree, self.positions, self.positions, None, flat, {})
+        automatic = frozenset(flat if self.backend.is_automatic else ())
+        return Look(self.version, self.bare_tree, self.positions, self.positions, None, flat, {}, automatic)
 
     def info(self) -> dict[str, Any]:
         about = {"n_features": self.n_features, "columns": self.columns, "title": self.backend.title}
@@ -247,15 +248,19 @@ class ModelBackend(Backend):
 
     def _view_of(self, fitted: Any) -> ModelView:
         version, view, model = self._version_of(fitted), self._view, self.model
-        if view is None or view.version != version:
+        if view is None or view.version != version or (view.flat is None and fitted.has_automatic):
             assert model is not None
             # The automatic cut of very many points takes long.
-            is_automatic = model.n_clusters is None and model.threshold is None
-            is_known = not is_automatic or fitted.has_automatic or fitted.n_leaves <= MAX_POINTS_FOR_LAYERS
+            is_known = not self.is_automatic or fitted.has_automatic or fitted.n_leaves <= MAX_POINTS_FOR_LAYERS
             labels = model.labels_ if fitted.n_leaves > 0 and is_known else None
             view = ModelView(self, version, fitted.tree(), fitted.positions(), labels, fitted.point_ids())
             self._view = view
         return view
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the flat clusters are the automatic cut."""
+        return self.model is not None and self.model.n_clusters is None and self.model.threshold is None
 
     # Points -------------------------------------------------------------------------------------------------------
 

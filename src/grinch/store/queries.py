@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +14,7 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Counts, Floats, Ids, Labels, Mask
+from grinch.cuts import ClusterTree, collapse
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import listed, placing
@@ -40,7 +41,8 @@ class Look(NamedTuple):
 
     ``tree``: the cluster tree, without names; ``positions``: by leaf, the position of the point, by which it is asked
     for later; ``arrived``: by leaf, the version in which it came; ``times``: by leaf, when, in seconds since 1970;
-    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters.
+    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters; ``automatic``: the names
+    of the automatic cuts.
     """
 
     version: int
@@ -50,6 +52,7 @@ class Look(NamedTuple):
     times: Floats | None
     cuts: dict[str, Labels]
     names: dict[str, dict[int, str]]
+    automatic: frozenset[str] = frozenset()
 
 
 def _narrow(values: Labels) -> Ids | Labels:
@@ -392,14 +395,41 @@ class View:
         n_new = int(((arrived > since) & (arrived <= last)).sum())
 
         def describe(clusters: Sequence[int]) -> dict[int, str]:
-            positions, payloads = self._state.positions(), dict[int, list[Any]]()
-            for cluster in clusters:
-                own = positions[labels == cluster].tolist() or [int(one) for one in net.exemplars.get(cluster, ())]
-                payloads[cluster] = self._database.parsed_payloads(own[:: max(-(-len(own) // MAX_READ), 1)])
-            step = max(-(-len(positions) // MAX_BACKGROUND), 1)
-            return titles_of(clusters, names, payloads, self._database.parsed_payloads(positions[::step].tolist()))
+            return self._titles(clusters, labels, names, net.exemplars)
 
         return make_digest(net, names, describe, (since, last), n_new, len(labels) / max(len(known), 1), limit)
+
+    def cluster_tree(self, cut: str = DEFAULT_CUT) -> ClusterTree:
+        """Return the tree above the clusters of a cut, whose leaves are the clusters.
+
+        They have the names that :meth:`Store.label` gave them; others are named after the keywords of their payloads.
+        For a picture, see :func:`grinch.plots.plot_clusters`.
+
+        >>> import grinch, tempfile
+        >>> with grinch.open(tempfile.mkdtemp(), n_clusters=2) as store:
+        ...     _ = store.insert([[1, 0], [0, 9], [1, 1], [1, 0.5]], payload=["a cat", "rain", "cats", "the cat"])
+        ...     store.cluster_tree().names
+        ['cat, cats', 'rain']
+        """
+        labels = self.labels(cut)
+        clusters = collapse(self.bare_tree, labels)
+        numbers = clusters.clusters.tolist()
+        titles = self._titles(numbers, labels, self.names(cut), {})
+        return clusters.described([titles[number] for number in numbers])
+
+    def _titles(
+        self, clusters: Sequence[int], labels: Labels, names: Mapping[int, str], exemplars: Mapping[int, Sequence[Any]]
+    ) -> dict[int, str]:
+        """Return the titles of clusters, from some of their payloads; of those that are gone, from their exemplars."""
+        positions, payloads = self._state.positions(), dict[int, list[Any]]()
+        order = np.argsort(labels, kind="stable")
+        ordered = labels[order]
+        for cluster in clusters:
+            start, stop = np.searchsorted(ordered, (cluster, cluster + 1))
+            own = positions[order[start:stop]].tolist() or [int(one) for one in exemplars.get(cluster, ())]
+            payloads[cluster] = self._database.parsed_payloads(own[:: max(-(-len(own) // MAX_READ), 1)])
+        step = max(-(-len(positions) // MAX_BACKGROUND), 1)
+        return titles_of(clusters, names, payloads, self._database.parsed_payloads(positions[::step].tolist()))
 
     def times(self) -> dict[int, float]:
         """Return when each version was made, in seconds since 1970."""
@@ -425,6 +455,7 @@ class View:
             when[arrived],
             {name: self.labels(name) for name in names},
             {name: self._database.names(name) for name in names},
+            frozenset(name for name in names if self._state.about_cut(name).kind == "automatic"),
         )
 
     def info(self) -> dict[str, Any]:

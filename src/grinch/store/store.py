@@ -238,6 +238,7 @@ class Store:
     changes = _asking(View.changes)
     net_changes = _asking(View.net_changes)
     digest = _asking(View.digest)
+    cluster_tree = _asking(View.cluster_tree)
     times = _asking(View.times)
     look = _asking(View.look)
     info = _asking(View.info)

@@ -24,11 +24,11 @@ LATER_STEP = 0.25
 # Random points that each pair of neighbours is compared with.
 REPELLED = 5
 # The square of the distance at which attraction is half as strong: 1 / SPREAD.
-SPREAD = 1.5
+SPREAD = 0.25
 # How much of a place on the map is by rank.
 BY_RANK = 0.5
 # The width of the plane on which the points start, for this many of them.
-WIDTH, N_OF_WIDTH = 20.0, 22_500
+WIDTH, N_OF_WIDTH = 30.0, 22_500
 
 
 def lay_out(near: Ids, start: Plane | None = None) -> Plane:

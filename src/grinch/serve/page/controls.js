@@ -88,6 +88,8 @@ export class Controls {
     if (found?.version !== version || this.app.values.version !== version) return;
     // Of very many points they take a while, and are found when somebody wants them.
     this.app.state.set({ layers: found.layers ?? "on request" });
+    // The automatic cut itself is known with them.
+    if (asked) await this.app.refresh();
     const isThere = found.layers?.some(({ cut }) => cut === wantedCut);
     if (isThere && this.app.values.cut === this.app.values.about.cut) this.app.state.set({ cut: wantedCut });
     this.app.state.set({ wantedCut: null });
@@ -106,7 +108,7 @@ export class Controls {
       ...tracked.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`)),
       found.length > 0 && el("span", { class: "meta", text: "Layers" }),
       ...found.map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`)),
-      layers === "on request" && el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a while", text: "Find layers", onclick: () => this._layers(true) }),
+      layers === "on request" && el("button", { class: "chip", type: "button", title: "The automatic cut and its layers; takes a while", text: "Find the automatic cut", onclick: () => this._layers(true) }),
     ].filter(Boolean));
     if (this.noted !== cut) byId("count-note").textContent = "";
     if (k === undefined) return;
@@ -156,9 +158,9 @@ export class Controls {
       if (shown.isEnd[i] && shown.color[i] >= 0) wide.set(shown.color[i], (wide.get(shown.color[i]) ?? 0) + shown.size[i]);
     }
     const best = [...wide].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([code]) => code);
-    const rest = Math.max(wide.size, about.labels?.length ?? 0) - best.length;
-    return [...best.map((code) => this._key(this.palette().label(code), about.labels?.[code] ?? `label ${code}`)),
-      ...(rest > 0 ? [el("span", { class: "key rest", text: `and ${counted(rest, "other")}` })] : [])];
+    const all = Math.max(wide.size, about.labels?.length ?? 0);
+    return [el("span", { class: "some" }, ...best.map((code) => this._key(this.palette().label(code), about.labels?.[code] ?? `label ${code}`))),
+      ...(all > best.length ? [el("span", { class: "key rest", text: `of ${count(all)} labels` })] : [])];
   }
 
   _ends() {

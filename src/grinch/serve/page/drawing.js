@@ -1,6 +1,6 @@
 // How the icicle is drawn. Everything is in CSS pixels; the caller has scaled the canvas.
 
-import { MORE, NAMED, TOP, WITHIN } from "grinch/picture";
+import { MORE, NAMED, TOP } from "grinch/picture";
 import { css } from "grinch/palette";
 import { compact } from "grinch/format";
 
@@ -32,19 +32,18 @@ function sides({ x0, scale, width }, start, size) {
 export function drawBlocks(scene) {
   const { ctx, picture, rowHeight, height, rowOf } = scene;
   let drawn = 0;
+  drawGrounds(scene);
   for (const { fill, blocks } of picture.groups) {
     ctx.fillStyle = fill;
     for (const i of blocks) {
-      const y = rowOf(i) * rowHeight, isIn = picture.flags[i] & WITHIN;
-      if (y > height || (!isIn && y + rowHeight < 0)) continue;
+      const y = rowOf(i) * rowHeight, isDown = isColumn(scene, i);
+      if (y > height || (!isDown && y + rowHeight < 0)) continue;
       const at = sides(scene, picture.start[i], picture.size[i]);
       if (!at || isFolded(scene, i)) continue;
       const gap = at[2] > 5 ? 1 : at[2] > 2.5 ? 0.5 : 0;
-      // What is seen of a cluster reaches down to the bottom.
-      const isLast = isIn && (picture.isEnd[i] || at[2] < LEAST_OPEN);
-      ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - gap, 0.7), isLast ? height - y : rowHeight - 1);
+      ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - gap, 0.7), isDown ? height - y : rowHeight - 1);
       drawn += 1;
-      if (picture.flags[i] & MORE && !isIn && rowHeight > 12) fringe(ctx, at, gap, y + rowHeight);
+      if (picture.flags[i] & MORE && !isDown && rowHeight > 12) fringe(ctx, at, gap, y + rowHeight);
     }
   }
   return drawn;
@@ -54,6 +53,22 @@ export function drawBlocks(scene) {
 function isFolded({ picture, scale }, i) {
   const top = picture.top[i];
   return top >= 0 && top !== i && picture.size[top] * scale < LEAST_OPEN;
+}
+
+/** Whether a block is a cluster of which nothing inside is shown: it reaches down to the bottom. @param {Scene} scene @param {number} i */
+function isColumn({ picture, scale }, i) {
+  return picture.top[i] === i && (picture.isEnd[i] === 1 || picture.size[i] * scale < LEAST_OPEN);
+}
+
+/** Under the inside of a cluster its color, faintly. @param {Scene} scene */
+function drawGrounds(scene) {
+  const { ctx, picture, rowHeight, rowOf, height } = scene;
+  for (let i = 0; i < picture.count; i += 1) {
+    const at = picture.top[i] === i && !isColumn(scene, i) ? sides(scene, picture.start[i], picture.size[i]) : null;
+    if (!at) continue;
+    ctx.fillStyle = picture.grounds[i];
+    ctx.fillRect(at[0], rowOf(i) * rowHeight, at[1] - at[0] - 1, height - rowOf(i) * rowHeight);
+  }
 }
 
 /** A block whose inside is too fine to be seen goes on below. */
@@ -83,11 +98,13 @@ export function drawFresh(scene, strength) {
   ctx.save();
   ctx.fillStyle = color;
   for (let i = 0; i < picture.count; i += 1) {
-    if (!picture.fresh[i]) continue;
+    if (!picture.fresh[i] || isFolded(scene, i)) continue;
     const at = sides(scene, picture.start[i], picture.size[i]);
     if (!at) continue;
-    const share = picture.fresh[i] / picture.size[i], y = rowOf(i) * rowHeight, room = at[1] - at[0] - 1;
-    if (picture.isEnd[i] || share > 0.6) {
+    // Of a column at the bottom, where no name is.
+    const y = isColumn(scene, i) ? scene.height - rowHeight - 1 : rowOf(i) * rowHeight;
+    const share = picture.fresh[i] / picture.size[i], room = at[1] - at[0] - 1;
+    if (share > 0.6 || (picture.isEnd[i] && !isColumn(scene, i))) {
       ctx.shadowColor = color;
       ctx.shadowBlur = 10 * strength;
       ctx.globalAlpha = Math.min(1, 0.25 + 0.55 * share) * (0.55 + 0.45 * strength);
@@ -112,7 +129,8 @@ export function drawLabels(scene) {
     const y = rowOf(i) * rowHeight;
     if (!at || y > height || y < -rowHeight || (rowHeight < LEAST_ROW_WITH_TEXT && !isTop) || isFolded(scene, i)) continue;
     const left = Math.max(at[0], 0), room = Math.min(at[1], width) - left - 2 * PADDING;
-    ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
+    const isPlain = isSize(picture.title(i));
+    ctx.font = `${(isNamed || isTop) && !isPlain ? 600 : 400} ${size}px ${FONT}`;
     ctx.fillStyle = picture.inks[i];
     const isNarrow = isTop && at[2] < LEAST_OPEN && widthOf(ctx, picture.name(i)) > room;
     if (isNarrow || (!isTop && room < LEAST_FOR_TEXT - 2 * PADDING)) {
@@ -120,7 +138,7 @@ export function drawLabels(scene) {
       continue;
     }
     const middle = y + (Math.max(rowHeight, LEAST_ROW_WITH_TEXT) - 1) / 2 + 0.5;
-    if (isSize(picture.title(i))) {
+    if (isPlain) {
       faint(ctx, picture.title(i), left + PADDING, left + PADDING + room, middle, size);
       continue;
     }
@@ -178,7 +196,7 @@ export function drawFrame(scene, spot, isStrong) {
   if (!at) return;
   if (i === undefined) return drawLine(scene, spot, isStrong);
   const y = rowOf(i) * rowHeight, wide = Math.max(at[1] - at[0] - 1, 2);
-  const isWhole = picture.flags[i] & WITHIN && (picture.isEnd[i] || (picture.flags[i] & TOP && at[2] < LEAST_OPEN));
+  const isWhole = picture.top[i] === i;
   const high = isWhole ? height - y - 1 : rowHeight - 1;
   if (isStrong) {
     ctx.fillStyle = palette.ink;

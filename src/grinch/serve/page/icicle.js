@@ -304,10 +304,10 @@ export class Icicle {
     return top >= 0 && (picture.size[top] * this.width) / (this.view.x1 - this.view.x0) < LEAST_OPEN ? top : found;
   }
 
-  /** The block that reaches down to the bottom at a place; -1 if none does. */
+  /** The cluster that reaches down to the bottom at a place; -1 if none does. */
   _above(place) {
     const i = this.picture.deepest(place);
-    return i >= 0 && this.picture.flags[i] & WITHIN && this.picture.isEnd[i] ? i : -1;
+    return i < 0 ? -1 : this.picture.top[i];
   }
 
   /** The cluster whose column is at a place. */

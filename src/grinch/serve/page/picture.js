@@ -3,8 +3,8 @@
 import { css, inkOn, mix } from "grinch/palette";
 
 export const MORE = 1, TOP = 2, POINT = 4, NAMED = 8, WITHIN = 16;
-// Rows below the top of a cluster fade, to this at most.
-const FADE = 0.13, MOST_FADED = 0.6;
+// Rows below the top of a cluster fade, to this at most; and the ground on which they are.
+const FADE = 0.13, MOST_FADED = 0.6, GROUND = 0.8;
 
 export class Picture {
   /** @param {import("grinch/unpack").Message} message @param {any} asked */
@@ -35,7 +35,7 @@ export class Picture {
     this.rows = [];
     this.isEnd = new Uint8Array(this.count).fill(1);
     this.below = new Uint8Array(this.count);
-    /** By block, the cluster it is in. */
+    /** By block, the cluster it is in, or of one that begins above the view the topmost block. */
     this.top = new Int32Array(this.count).fill(-1);
     this.newest = 0;
     for (let i = 0; i < this.count; i += 1) {
@@ -43,7 +43,7 @@ export class Picture {
       (this.rows[this.row[i]] ??= []).push(i);
       const above = this.parent[i];
       if (above >= 0) this.isEnd[above] = 0;
-      this.top[i] = this.flags[i] & TOP ? i : above >= 0 ? this.top[above] : -1;
+      this.top[i] = !(this.flags[i] & WITHIN) ? -1 : above >= 0 && this.top[above] >= 0 ? this.top[above] : i;
       const isInside = this.flags[i] & WITHIN && !(this.flags[i] & TOP);
       this.below[i] = isInside ? Math.min((above >= 0 ? this.below[above] : 0) + 1, 200) : 0;
     }
@@ -136,8 +136,10 @@ export class Picture {
     /** @type {Map<string, {fill: string, ink: string, blocks: number[]}>} */
     const groups = new Map();
     this.inks = new Array(this.count);
+    this.grounds = new Array(this.count);
     for (let i = 0; i < this.count; i += 1) {
       const fill = this._fill(palette, i), key = css(fill);
+      if (this.top[i] === i) this.grounds[i] = css(mix(fill, palette.ground, GROUND));
       let group = groups.get(key);
       if (!group) groups.set(key, (group = { fill: key, ink: inkOn(fill), blocks: [] }));
       group.blocks.push(i);

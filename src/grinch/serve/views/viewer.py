@@ -272,6 +272,7 @@ class Viewer:
 
     def _tracked_cuts(self, scene: Scene) -> list[dict[str, Any]]:
         titles = {"labels": "flat clusters", "default": "default cut"}
+        titles |= dict.fromkeys(titles.keys() & scene.look.automatic, "automatic cut")
         return [
             {
                 "cut": f"cut:{name}",
@@ -319,6 +320,9 @@ class Viewer:
         if version == scene.version:
             scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(layers)}
             scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(layers)}
+            # With them the automatic cut of a model is known.
+            look = self.backend.read(lambda view: view.look())
+            scene.look = look if look.version == version else scene.look
         return True
 
     # The icicle and its nodes -------------------------------------------------------------------------------------
