@@ -26,7 +26,7 @@ def run_curve(setting: Setting) -> Result:
     """Measure dendrogram purity after each point, for Grinch and Rotate."""
     result = Result("purity-per-point", "Dendrogram purity per point", ["points", *SYSTEMS])
     source = setting.aloi_like(N_POINTS["full"])
-    n, digest = describe(source)
+    n, _, digest = describe(source)
     cells = {
         title: setting.measure(title, purity_per_point, source, system, setting.seed, data=digest)
         for title, system in SYSTEMS.items()
@@ -74,7 +74,7 @@ def run_changes(setting: Setting) -> Result:
     """Measure how much the grafts of each insert change the purity, at once and in sum."""
     result = Result("grafts", "Change in purity due to grafts", ["points", "largest change", "sum of changes"])
     source = setting.aloi_like(N_POINTS[setting.scale.name])
-    n, digest = describe(source)
+    n, _, digest = describe(source)
     cell = setting.measure("changes", changes_by_grafts, source, setting.seed, data=digest)
     if cell.failure:
         result.remarks.append(cell.failure)

@@ -62,7 +62,7 @@ def run(setting: Setting) -> Result:
         embedded = embedded_mnist(setting, result.remarks)
         sources = [*([] if embedded is None else [embedded]), *sources]
     for source in sources:
-        name, (n, data) = source.name, describe(source)
+        name, (n, _, data) = source.name, describe(source)
         ours = setting.measure(f"{name}, Grinch", inserted_and_removed, source, setting.seed, data=data)
         hac = setting.measure(f"{name}, static HAC", static_hac, source, setting.seed, data=data, rooms=ROOMS["hac"])
         result.rows.append(_row(name, n, ours, hac))

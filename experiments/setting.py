@@ -85,9 +85,10 @@ def points_of(source: Source) -> Labelled:
 
 
 class Description(NamedTuple):
-    """The size of a data set, and a digest of its values."""
+    """The size of a data set, how many classes it has, and a digest of its values."""
 
     n: int
+    n_classes: int
     digest: str
 
 
@@ -95,9 +96,10 @@ class Description(NamedTuple):
 def describe(source: Source) -> Description:
     """Return the size and the digest of a data set."""
     vectors, labels = points_of(source)
-    classes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    names, codes = np.unique(labels, return_inverse=True)
+    classes = codes.astype(np.int64)
     code = zlib.crc32(np.ascontiguousarray(vectors).tobytes(), zlib.crc32(classes.tobytes()))
-    return Description(len(labels), f"{len(vectors)} x {vectors.shape[1]}, {code:08x}")
+    return Description(len(labels), len(names), f"{len(vectors)} x {vectors.shape[1]}, {code:08x}")
 
 
 def in_order(source: Source, order: str | None, seed: int) -> Labelled:
