@@ -18,7 +18,7 @@ import grinch
 PACKAGE = Path(grinch.__file__).parent
 LIBRARIES = ("numpy", "numba", "scikit-learn")
 # What every tree and its purity are computed by, in any system.
-COMMON = ("_top_k.py", "_vectors.py", "linkage", "metrics", "summaries", "tree")
+COMMON = ("_vectors.py", "linkage", "metrics", "summaries", "tree")
 ENGINE = ("core", "estimators/grinch.py", "neighbors", "refine")
 HAC = ("baselines/agglomeration.py", "baselines/distance_rows.py", "baselines/hac.py", "estimators/hac.py")
 _PERCH = ("baselines/perch.py", "baselines/perch_moves.py", "estimators/perch.py", "neighbors/exact.py")
