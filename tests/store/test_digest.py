@@ -170,7 +170,9 @@ def test_net_changes_lead_from_the_clusters_then_to_those_now(grown):
             now, net = clusters[until], store.net_changes(since, until=until)
             told = {(change.kind, change.cluster) for change in net.changes}
             assert len(told) == len(net.changes)
-            others = {kind: [o for c in net.changes if c.kind == kind for o in c.others] for kind in ("split", "merged")}
+            others = {
+                kind: [o for c in net.changes if c.kind == kind for o in c.others] for kind in ("split", "merged")
+            }
             born = [cluster for kind, cluster in told if kind == "born"] + others["split"]
             gone = [cluster for kind, cluster in told if kind == "dissolved"] + others["merged"]
             assert sorted(born) == sorted(now.keys() - then.keys())

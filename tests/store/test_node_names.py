@@ -3,6 +3,7 @@
 import os
 import time
 
+import numpy as np
 import pytest
 
 import grinch
@@ -191,3 +192,30 @@ def test_two_processes_that_give_names_at_once(tmp_path):
     found = said(NodeNames(path))
     assert sorted(found) == sorted(f"{who} {k}" for who in ("one", "two") for k in range(25))
     assert [name for name in found if name.startswith("one")] == [f"one {k}" for k in range(25)]
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_cluster_has_the_name_of_the_node_that_is_most_of_it(tmp_path, is_named):
+    X, ids = np.tile(9 * np.eye(3), (8, 1)), [f"p{i}" for i in range(24)] if is_named else None
+    X += np.random.default_rng(0).normal(size=X.shape)
+    with grinch.open(tmp_path / "store", n_clusters=3) as store:
+        store.insert(X[:12], ids=ids and ids[:12])
+        names = NodeNames(tmp_path / "store" / FILE)
+        one, other, _ = store.labels()[:3].tolist()
+        members = store.clusters()[one]
+        names.add("all", store.ids, size=12, total=12)
+        names.add("old", members, size=4, total=12)
+        names.add("pets", members[:2], size=4, total=12)
+        assert store.names() == {one: "pets"}
+        assert [event.title for event in store.digest(limit=1).events] == ["pets"]
+        # It grew as all did, and points that are gone do not count.
+        store.insert(X[12:], ids=ids and ids[12:])
+        store.remove(members[1:3])
+        assert store.names() == {one: "pets"}
+        store.label(one, "animals")
+        store.label(other, "plants")
+        assert store.names() == {one: "animals", other: "plants"}
+        names.path.write_bytes(b"damaged" * 1000)
+        assert store.names() == {one: "animals", other: "plants"}
+        with pytest.raises(DamagedStore):
+            store.check()

@@ -11,13 +11,10 @@ import numpy as np
 from grinch.serve.backend import Backend, sampled
 from grinch.serve.views.scene import Scene
 from grinch.store.damage import DamagedStore, is_full
-from grinch.store.node_names import MAX_POINTS, NodeName, NodeNames, check_name
+from grinch.store.node_names import MAX_POINTS, MIN_SIMILARITY, NodeName, NodeNames, check_name
 from grinch.tree.blocks import nodes_above
 
 log = logging.getLogger("grinch.serve")
-
-# A name stays with a node if the Jaccard similarity of its points to those of the named node is above this.
-MIN_SIMILARITY = 1 / 3
 
 
 class NamedNodes:
@@ -104,22 +101,12 @@ class NamedNodes:
 
 
 def node_of(scene: Scene, given: NodeName, leaves: list[int]) -> int | None:
-    """Return the node that has most of the points of a name and little else; None if there is none.
-
-    Points that were removed or came later do not count against it: a node that shrank or grew is still the same.
-    Points that came later are assumed to have come everywhere at the same rate.
-    """
+    """Return the node that has most of the points of a name and little else; None if there is none."""
     if not leaves:
         return None
     nodes, counts = nodes_above(scene.tree, np.array(leaves, np.int32))
-    sizes = scene.sizes[nodes].astype(np.float64)
-    growth = max(scene.n / max(given.total, 1), 1.0)
-    # The number of its points that are still there.
-    left = max(given.size * len(leaves) / len(given.points), 1.0)
-    # Between that size and the size it would have by now, the one that fits best.
-    expected = np.minimum(np.maximum(sizes, left), left * growth)
-    shared = np.minimum(counts / len(leaves) * expected, sizes)
-    scores = shared / (expected + sizes - shared)
+    sizes = scene.sizes[nodes]
+    scores = given.similarities(len(leaves), counts, sizes, scene.n)
     # Of several equally good ones, the smallest.
-    best = int(np.lexsort((sizes, -np.round(scores, 9)))[0])
-    return int(nodes[best]) if scores[best] > MIN_SIMILARITY + 1e-9 else None
+    best = int(np.lexsort((sizes, -scores))[0])
+    return int(nodes[best]) if scores[best] > MIN_SIMILARITY else None

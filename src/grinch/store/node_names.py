@@ -17,6 +17,9 @@ from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from grinch._types import Counts, Floats
 from grinch.store.damage import DamagedStore, unusable
 
 FILE = "node-names.sqlite"
@@ -30,6 +33,8 @@ TABLE = (
 FIELDS_TABLE = "create table if not exists fields (purpose text primary key, name text not null)"
 # How much of the file is its header.
 HEADER = 100
+# A name is that of a group of points if the Jaccard similarity of the group to the named node is above this.
+MIN_SIMILARITY = 1 / 3
 Id = int | str
 
 
@@ -41,6 +46,22 @@ class NodeName(NamedTuple):
     points: list[Id]
     size: int
     total: int
+
+    def similarities(self, n_left: int, counts: Counts, sizes: Counts, n: int) -> Floats:
+        """Return how similar groups of points are to the node, from 0 to 1.
+
+        ``counts`` are the numbers of points of the name in each group, of ``n_left`` that are still there; ``sizes``
+        those of all its points; ``n`` is the number of all points now. Points that were removed or came later do not
+        count against a group: later ones are assumed to have come everywhere at the same rate.
+        """
+        growth = max(n / max(self.total, 1), 1.0)
+        # The number of points of the node that are still there.
+        left = max(self.size * n_left / len(self.points), 1.0)
+        # Between that size and the size it would have by now, the one that fits best.
+        expected = np.minimum(np.maximum(sizes, left), left * growth)
+        shared = np.minimum(counts / n_left * expected, sizes)
+        # Sums in another order must not decide.
+        return np.round(shared / (expected + sizes - shared), 9)
 
 
 class NodeNames:

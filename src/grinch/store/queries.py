@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,10 +21,13 @@ from grinch.estimators.checks import listed, placing
 from grinch.saving import disk
 from grinch.store import inputs
 from grinch.store.change_summary import ChangeSummary, summarize_changes, told_once
+from grinch.store.damage import DamagedStore
 from grinch.store.database import Database, Id, Operation
 from grinch.store.digest import Digest, make_digest, titles_of
 from grinch.store.inputs import RowCheck
 from grinch.store.lock import holder, is_held
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.node_names import NodeName, NodeNames
 from grinch.store.rows import StoredRows
 from grinch.store.state import AboutCut, Placed, StoreState
 from grinch.tree import NONE, Tree
@@ -34,6 +37,8 @@ DEFAULT_CUT = "default"
 MAX_SUMMED = 50_000
 # Payloads that are read for the title of a cluster, and of all points to compare them with.
 MAX_READ, MAX_BACKGROUND = 60, 400
+# A cluster has the name of a node if the Jaccard similarity of their points is above this: of no more than one node.
+MIN_SAME = 1 / 2
 
 
 class Look(NamedTuple):
@@ -310,9 +315,27 @@ class View:
         return self._state.predict(cut, rows)
 
     def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
-        """Return the names of clusters, by cluster id; with ``gone``, also of dissolved clusters."""
+        """Return the names of clusters, by cluster id; with ``gone``, also of dissolved clusters.
+
+        A cluster that was given none has that of the node of the tree which is most of it, given in the explorer.
+        """
         there = np.unique(self.labels(cut))
-        return {cluster: name for cluster, name in self._database.names(cut).items() if gone or cluster in there}
+        given = {cluster: name for cluster, name in self._database.names(cut).items() if gone or cluster in there}
+        return {**self._names_by_nodes(cut), **given}
+
+    def _names_by_nodes(self, cut: str) -> dict[int, str]:
+        """Return the names that were given to nodes, by the cluster that has much the same points."""
+        names, named = dict[int, str](), list[NodeName]()
+        with suppress(DamagedStore):  # check says so
+            named = NodeNames(self.folder / NAMES_FILE).all()
+        for given in named:
+            found = [position for position in self.find_positions(given.points)[0] if position is not None]
+            labels, positions = self.labels(cut), self._state.positions()
+            clusters, counts = np.unique(labels[np.searchsorted(positions, found)], return_counts=True)
+            sizes = np.array([(labels == cluster).sum() for cluster in clusters])
+            scores = given.similarities(len(found), counts, sizes, len(labels))
+            names |= {int(clusters[i]): given.name for i in np.flatnonzero(scores > MIN_SAME)}
+        return names
 
     @property
     def cut_names(self) -> list[str]:
