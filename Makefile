@@ -60,12 +60,14 @@ bounds: export HYPOTHESIS_PROFILE := seeded
 bounds: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1200 --timeout-method thread
 
-# The newest numba, beyond the bound of pyproject.toml too, in an environment and with a cache of its own.
+# The newest numba, beyond the bound of pyproject.toml too, and BERTopic, in an environment and with a cache of its own.
 newest: export HYPOTHESIS_PROFILE := day
 newest: | .venv/bin/python
 	$(PYTHON) -m venv --clear .venv/newest
 	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade numba
+	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps bertopic hdbscan narwhals plotly tqdm
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv/newest/cache .venv/newest/bin/python -m pytest -m "slow or not slow" tests/integrations
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv/newest/cache .venv/newest/bin/python -m pytest tests/test_compile.py tests/core tests/saving
 
 # As many examples as every day, drawn by other seeds, in the files that draw some.

@@ -48,7 +48,7 @@ def test_fit_begins_again_and_the_given_model_stays_as_it_is():
 @pytest.mark.slow
 def test_three_batches_in_bertopic():
     bertopic = pytest.importorskip(
-        "bertopic", reason="BERTopic is not installed: pip install --no-deps bertopic plotly"
+        "bertopic", reason="BERTopic is not installed: pip install --no-deps bertopic hdbscan plotly narwhals tqdm"
     )
     from bertopic.dimensionality import BaseDimensionalityReduction
     from bertopic.vectorizers import OnlineCountVectorizer
