@@ -7,8 +7,10 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import struct
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import pytest
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.cuts.tracking import MadeCut
+from grinch.cuts.tracking import MadeCut, Tracker
 from grinch.store import recuts, snapshots, state
 from killing import kills
 from store.made import die_after, needs_fork, points, same_partition
@@ -155,6 +157,79 @@ def test_a_process_that_dies_leaves_the_clusters_as_they_are(tmp_path, monkeypat
             assert store.cuts()["auto"]["points_changed"] == 0
             assert same_partition(store.labels("auto"), Grinch().fit(X[:170]).labels_)
         store.check()
+
+
+FULL = sqlite3.OperationalError("database or disk is full")
+FULL.sqlite_errorcode, FULL.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
+
+
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        ("at its commit", FULL),
+        ("half way", MemoryError()),
+        ("half way", KeyboardInterrupt()),
+        ("at its commit", KeyboardInterrupt()),
+    ],
+)
+def test_a_cut_that_cannot_be_taken_is_made_again(tmp_path, monkeypatch, when, error):
+    """The change before it is made, and memory, disk and readers agree."""
+    take, faults, has_fired = Tracker.recut, kills.Faults(), False
+
+    def recut(*arguments):
+        nonlocal has_fired
+        has_fired, changes = True, take(*arguments)
+        if when == "half way":
+            raise error
+        faults.arm("commit", 1, kills.Fate("before", error))
+        return changes
+
+    folder = tmp_path / "store"
+    with kills.Calls(faults), grinch.open(folder) as store:
+        store.insert(X[:100])
+        store.insert(X[100:130])
+        monkeypatch.setattr(Tracker, "recut", recut)
+        for n in range(130, len(X)):
+            with suppress(KeyboardInterrupt):
+                store.insert(X[[n]])
+            if has_fired:
+                break
+            time.sleep(0.02)
+        assert has_fired
+        assert (len(store), store.version) == (n + 1, n - 127)
+        assert 4 * store.cuts()["default"]["points_changed"] >= 100
+        store.check()
+        for place in (folder, shutil.copytree(folder, tmp_path / "copy")):
+            with grinch.open(place, readonly=True) as reader:
+                assert state_of(reader) == state_of(store)
+        monkeypatch.undo()
+        monkeypatch.setattr(state, "MAX_AT_ONCE", 0)
+        faults.disarm()
+        insert_until_cut(store, n + 1)
+        assert is_cut_of_the_tree_then(store)
+        store.check()
+
+
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()])
+def test_closing_when_a_cut_cannot_be_taken(tmp_path, monkeypatch, error):
+    """Nothing is lost, and it is made when the store is closed the next time."""
+    faults, folder = kills.Faults(), tmp_path / "store"
+    with kills.Calls(faults):
+        store = grinch.open(folder)
+        store.insert(X[:100])
+        store.insert(X[100:130])
+        before = state_of(store)
+        faults.arm("commit", 1, kills.Fate("before", error))
+        with pytest.warns(UserWarning, match="nothing is lost") if error is FULL else pytest.raises(KeyboardInterrupt):
+            store.close()
+        faults.disarm()
+        with grinch.open(folder, readonly=True) as reader:
+            reader.check()
+            assert state_of(reader) == before
+        grinch.open(folder).close()
+    with grinch.open(folder, readonly=True) as reader:
+        assert reader.cuts()["default"]["points_changed"] == 0
+        assert is_cut_of_the_tree_then(reader)
 
 
 def test_closing_waits_for_a_cut_and_takes_it(tmp_path):
