@@ -11,10 +11,11 @@ closed. After each day, of the clusters of the store and of those of a fit of th
 - ``stayed``: the share of the points of the day before that have the same id, and ``stayed_if_steady``: the same, of
   those whose cluster has, but for new points, changed by no more than a fifth (``steady`` is their share);
 - ``flapped``: the share of all ids so far that were gone on some day, and are there again;
-- ``cut``: whether the automatic cut was made that day; ``records``: the changes; ``insert``: seconds of the insert.
+- ``cut``: whether the automatic cut was made that day; ``records``: the changes; ``told``: those of the digest, events
+  and others that are counted; ``insert``, ``close``: seconds, and ``insert_cpu``: seconds of the processor.
 
 ``stalls``: the longest of many small inserts beside cuts and snapshots in the background. ``cost``: commits per second
-with the automatic cut, and with one that is made once.
+with the automatic cut, and with one that is made once: by the clock, by processor time of the writer, and of all.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ def fed(name: str, place: Path, tell: Callable[[str], None]) -> list[dict[str, A
     for day, part in enumerate(np.array_split(np.arange(len(X)), n_days), 1):
         n = int(part[-1]) + 1
         with grinch.open(place / name) as store:
-            version, began = store.version, time.perf_counter()
+            version, began, used = store.version, time.perf_counter(), time.process_time()
             store.insert(X[part])
-            inserted = time.perf_counter() - began
+            inserted, cpu = time.perf_counter() - began, time.process_time() - used
         closed = time.perf_counter() - began - inserted
         with grinch.open(place / name, readonly=True) as store:
             labels, about = store.labels(), store.cuts()["default"]
-            records = len(store.changes(since=version))
+            records, news = len(store.changes(since=version)), store.digest(since=version)
         fresh = Grinch().fit(X[:n]).labels_
         now, is_steady = set(labels.tolist()), steady(before, labels[: len(before)])
         same = before == labels[: len(before)]
@@ -95,7 +96,9 @@ def fed(name: str, place: Path, tell: Callable[[str], None]) -> list[dict[str, A
             "flapped": len(flapped) / len(ever),
             "cut": about["points_changed"] == 0,
             "records": records,
+            "told": len(news.events) + sum(news.rest.values()),
             "insert": inserted,
+            "insert_cpu": cpu,
             "close": closed,
         }
         tell(f"{name}, day {day}: " + ", ".join(f"{key} {value:.4g}" for key, value in row.items()))
@@ -138,25 +141,34 @@ def stalls(place: Path, tell: Callable[[str], None], n: int = 200_000) -> dict[s
     return row
 
 
+def cpu_of_all() -> float:
+    """Seconds of the processor of this process and of forked ones that have ended."""
+    times = os.times()
+    return sum(times[:4])
+
+
 def cost(place: Path, tell: Callable[[str], None], n: int = 50_000, batch: int = 50) -> dict[str, Any]:
     """Commits per second from a first batch to many times its size, with the cut made again and made once."""
     X, found = gaussian_mixture(n, n_classes=300, n_features=32)[0], {}
-    share = tracker.DUE_SHARE
-    for title, due in (("made again", share), ("made once", 1), ("made again, once more", share)):
-        # With 1, not before all points there are came since.
-        tracker.DUE_SHARE = due
+    shares = tracker.DUE_SHARE, tracker.SOON_SHARE
+    for title, is_again in (("made again", True), ("made once", False), ("made again, once more", True)):
         with grinch.open(place / "cost") as store:
             store.insert(X[: n // 10])
-            began, used = time.perf_counter(), time.process_time()
+            if not is_again:
+                tracker.DUE_SHARE = tracker.SOON_SHARE = 0
+            began, used, own = time.perf_counter(), cpu_of_all(), time.process_time()
             for first in range(n // 10, n, batch):
-                tracker.DUE_SHARE = due if title != "made once" else 0
                 store.insert(X[first : first + batch])
-            seconds, cpu = time.perf_counter() - began, time.process_time() - used
+            seconds, cpu, own = time.perf_counter() - began, cpu_of_all() - used, time.process_time() - own
             commits = (n - n // 10) // batch
+            tracker.DUE_SHARE, tracker.SOON_SHARE = shares
         shutil.rmtree(place / "cost")
-        found[title] = {"commits_per_second": commits / seconds, "commits_per_cpu_second": commits / cpu}
+        found[title] = {
+            "commits_per_second": commits / seconds,
+            "commits_per_cpu_second": commits / own,
+            "commits_per_cpu_second_of_all": commits / cpu,
+        }
         tell(f"cost, {title}: {found[title]}")
-    tracker.DUE_SHARE = share
     return {"n": n, "batch": batch, **found}
 
 
