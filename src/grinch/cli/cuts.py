@@ -65,9 +65,9 @@ def refine(
         version, began = opened.version, time.perf_counter()
         opened.refine(passes)
         seconds = time.perf_counter() - began
-    with open_existing(store, readonly=True) as opened:
         say(f"{counted(len(opened), 'point')} refined in {seconds:.2f} s; version {opened.version}")
-        print_kinds(opened, store, version)
+    with open_existing(store, readonly=True) as closed:
+        print_kinds(closed, store, version)
 
 
 def cuts(

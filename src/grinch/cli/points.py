@@ -221,11 +221,11 @@ def _report(opened: Any, store: Path, done: int, before: int, version: int, seco
         return
     was = "was" if done - added == 1 else "were"
     there = f", {done - added:,} {was} there already{' (updated)' if update else ''}" if done > added else ""
+    say(f"{counted(added, 'point')} added in {seconds:.2f} s{there}; {len(opened):,} in all, version {opened.version}")
     # Automatic cuts that are due are made when it is closed.
     opened.close()
-    with open_existing(store, readonly=True) as now:
-        say(f"{counted(added, 'point')} added in {seconds:.2f} s{there}; {len(now):,} in all, version {now.version}")
-        print_kinds(now, store, version)
+    with open_existing(store, readonly=True) as closed:
+        print_kinds(closed, store, version)
 
 
 def remove(
@@ -260,9 +260,9 @@ def remove(
             return
         missing = f" ({ignored:,} {'was' if ignored == 1 else 'were'} not there)" if ignored else ""
         removed_in = f"{counted(removed, 'point')} removed{missing} in {seconds:.2f} s"
-    with open_existing(store, readonly=True) as opened:
         say(f"{removed_in}, {len(opened):,} left; version {opened.version}")
-        print_kinds(opened, store, version)
+    with open_existing(store, readonly=True) as closed:
+        print_kinds(closed, store, version)
 
 
 def _meant(opened: Any, asked: list[str], ignore_missing: bool) -> list[Any]:
