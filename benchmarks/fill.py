@@ -530,6 +530,76 @@ def store_kills() -> str:
     )
 
 
+# From days.json -----------------------------------------------------------------------------------------------------
+
+DAY_SETS = {
+    "intents": "intents, 22,500 × 384, 20 days",
+    "images": "images, 50,000 × 384, 20 days",
+    "digits": "digits, 1,797 × 64, 10 days",
+    "separated": "separated mixture, 200,000 × 32, 10 days",
+    "overlapping": "overlapping mixture, 200,000 × 32, 10 days",
+}
+
+
+def days() -> str:
+    cells = []
+    for name, title in DAY_SETS.items():
+        rows = read("days.json")[name]
+        worst = max(max(ratio := row["clusters"] / row["clusters_fresh"], 1 / ratio) for row in rows)
+        lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
+        cells.append(
+            [
+                title,
+                f"{rows[-1]['clusters']:,}",
+                f"{rows[-1]['clusters_fresh']:,}",
+                f"{worst:.2f}",
+                share(_mean(rows, "ari")),
+                share(_mean(rows, "ari_fresh")),
+                f"{lowest:+.3f}" if round(lowest, 3) else "0",
+                f"{sum(row['cut'] for row in rows)}",
+            ]
+        )
+    header = ["", "clusters at the end", "from nothing", "ratio, worst day", "ARI, mean", "from nothing"]
+    return table([*header, "difference, worst day", "days with a cut"], cells)
+
+
+def days_ids() -> str:
+    cells = []
+    for name, title in DAY_SETS.items():
+        rows = read("days.json")[name]
+        later, n = rows[1:], len(rows)
+        cells.append(
+            [
+                title.partition(",")[0],
+                share(_mean(later, "stayed")),
+                share(_mean(later, "steady")),
+                share(min(row["stayed_if_steady"] for row in later)),
+                share(rows[-1]["flapped"]),
+                f"{sum(row['records'] for row in later) / (n - 1):,.0f}",
+                f"{sum(row['told'] for row in later) / (n - 1):,.0f}",
+                f"{max(row['insert_cpu'] for row in later):.1f}",
+            ]
+        )
+    header = ["", "same id as the day before", "steady", "same id, if steady, worst day", "flapped"]
+    return table([*header, "changes a day", "in the digest", "longest insert, CPU s"], cells)
+
+
+def days_notes() -> str:
+    found = read("days.json")
+    stalls, cost = found["stalls"], found["cost"]
+    again, once = cost["made again"], cost["made once"]
+    less = {key: 1 - again[key] / once[key] for key in ("commits_per_cpu_second", "commits_per_cpu_second_of_all")}
+    return (
+        f"Of {stalls['inserts']:,} inserts of 100 points, up to {stalls['n']:,} points in all, with {stalls['cuts']} cuts"
+        f" and the snapshots beside them, the median took {1000 * stalls['median_cpu']:.0f} ms of processor time, the"
+        f" longest {1000 * stalls['longest_cpu']:.0f} ms. From {cost['n'] // 10:,} to {cost['n']:,} points in commits of"
+        f" {cost['batch']}, the writer makes {again['commits_per_cpu_second']:.0f} commits in a second of processor time"
+        f" ({once['commits_per_cpu_second']:.0f} if the cut is made once, {100 * less['commits_per_cpu_second']:.0f} %"
+        f" less); with the cuts that are made beside it on another core, all processes need"
+        f" {1 / (1 - less['commits_per_cpu_second_of_all']):.1f} times as much.\n"
+    )
+
+
 # From explorer.json -------------------------------------------------------------------------------------------------
 
 
@@ -628,6 +698,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,
     "defaults": defaults,
+    "days": days,
+    "days-ids": days_ids,
+    "days-notes": days_notes,
     "identity-days": identity_days,
     "identity-removed": identity_removed,
     "identity-automatic": identity_automatic,

@@ -12,7 +12,7 @@ import pytest
 import grinch
 from commands import run as run_here
 from grinch.cli.points import json_value
-from grinch.store import Store
+from grinch.store import Store, forks, recuts, state
 from grinch.store.database import Operation
 
 
@@ -241,6 +241,34 @@ def test_clusters_and_changes_are_shown_by_what_is_kept_with_points(run, table, 
     assert all(row["size"] - row["size_before"] == row["count"] for row in rows["changes"] if row["kind"] == "grew")
     head = run("changes", "pets", "--since", "yesterday", "--each", "--format", "csv").stdout.splitlines()[0]
     assert head == "version,kind,cluster,name,others,size,count,exemplars"
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_no_column_is_left_out_on_a_narrow_screen(run, table, width):
+    run("add", "pets", "monday.csv", *OPTIONS, "-q", "--linkage", "ward")
+    whole = run("clusters", "pets").stdout.splitlines()[3:]
+    head, *rows = run("clusters", "pets", columns=width).stdout.splitlines()[2:]
+    assert head.split() == ["cluster", "size", "since", "for", "example"]
+    assert max(map(len, [head, *rows])) <= width
+    assert [row.split()[:3] for row in rows] == [row.split()[:3] for row in whole]
+    shown = [(row.rstrip(), all_of_it.rstrip()) for row, all_of_it in zip(rows, whole, strict=True)]
+    assert all(row == all_of_it or (row[-1] == "…" and all_of_it.startswith(row[:-1])) for row, all_of_it in shown)
+
+
+@pytest.mark.skipif(not forks.CAN_FORK, reason="cuts are made in the background by a fork")
+def test_the_news_are_those_of_the_cut_that_was_due(run, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(state, "MAX_AT_ONCE", 0)
+    # It takes until the store is closed.
+    monkeypatch.setattr(recuts.Recuts, "is_under_way", lambda self: self.names)
+    X = rng.normal(size=(400, 3))
+    np.save(tmp_path / "monday.npy", X[:250]), np.save(tmp_path / "tuesday.npy", X[250:])
+    run("add", "points", "monday.npy", "-q")
+    done = run("add", "points", "tuesday.npy", "-q", "--batch", 50)
+    with grinch.open(tmp_path / "points", readonly=True) as store:
+        news = store.digest(1, 0).counts
+        assert f"Clusters: {news}\n" in done.stdout
+        assert store.version > 4
+        assert news != store.digest(1, 0, until=4).counts
 
 
 def test_a_linkage_of_your_own_is_imported(run, tmp_path, monkeypatch):
