@@ -589,13 +589,14 @@ def days_notes() -> str:
     stalls, cost = found["stalls"], found["cost"]
     again, once = cost["made again"], cost["made once"]
     less = {key: 1 - again[key] / once[key] for key in ("commits_per_cpu_second", "commits_per_cpu_second_of_all")}
+    per_second, only_once = (each["commits_per_cpu_second"] for each in (again, once))
     return (
-        f"Of {stalls['inserts']:,} inserts of 100 points, up to {stalls['n']:,} points in all, with {stalls['cuts']} cuts"
-        f" and the snapshots beside them, the median took {1000 * stalls['median_cpu']:.0f} ms of processor time, the"
-        f" longest {1000 * stalls['longest_cpu']:.0f} ms. From {cost['n'] // 10:,} to {cost['n']:,} points in commits of"
-        f" {cost['batch']}, the writer makes {again['commits_per_cpu_second']:.0f} commits in a second of processor time"
-        f" ({once['commits_per_cpu_second']:.0f} if the cut is made once, {100 * less['commits_per_cpu_second']:.0f} %"
-        f" less); with the cuts that are made beside it on another core, all processes need"
+        f"Of {stalls['inserts']:,} inserts of 100 points, up to {stalls['n']:,} points in all, with {stalls['cuts']}"
+        f" cuts and the snapshots beside them, the median took {1000 * stalls['median_cpu']:.0f} ms of processor time,"
+        f" the longest {1000 * stalls['longest_cpu']:.0f} ms. From {cost['n'] // 10:,} to {cost['n']:,} points in"
+        f" commits of {cost['batch']}, the writer makes {per_second:.0f} commits in a second of processor time, and"
+        f" {only_once:.0f} if the cut is made once ({100 * less['commits_per_cpu_second']:.0f} % less). With the cuts"
+        f" that are made beside it on another core, all processes need"
         f" {1 / (1 - less['commits_per_cpu_second_of_all']):.1f} times as much.\n"
     )
 
