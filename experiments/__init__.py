@@ -20,7 +20,7 @@ from experiments import (
 )
 from experiments.cells import FILE, Cells
 from experiments.setting import Result, Setting
-from grinch.errors import unknown_name
+from grinch._checks import check_name
 
 
 class Experiment(NamedTuple):
@@ -61,8 +61,7 @@ def run_experiments(
     measured. If all experiments run, cells that no table has any more leave the file.
     """
     for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown_name("experiment", name, EXPERIMENTS)
+        check_name("experiment", name, EXPERIMENTS)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         cells_at = cells_at or folder / FILE

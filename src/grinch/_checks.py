@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from grinch.errors import unknown_name
 
 _lock = threading.Lock()
 _limits: list[int] = []
@@ -20,6 +22,12 @@ def check_count(name: str, value: Any, least: int, otherwise: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}; got {value!r}")
     return int(value)
+
+
+def check_name(parameter: str, received: object, accepted: Collection[str], more: str = "") -> None:
+    """Refuse a name that is not one of those accepted; ``more`` says what else is."""
+    if received not in accepted:
+        raise unknown_name(parameter, received, accepted, more)
 
 
 def check_positive(name: str, value: Any) -> float:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
-import shutil
 import sqlite3
 import struct
 import zipfile
@@ -440,28 +438,21 @@ def _convert_store(old: Path, new: Path) -> None:
     if is_held(old):
         raise StoreLocked(f"{old} is being written to by {describe(holder(old))}. Wait until it is closed")
     require((old / FILE).exists(), f"it has no {FILE}")
-    work = new.with_name(f".{new.name}-{secrets.token_hex(4)}")
-    work.mkdir(parents=True)
-    try:
+    with disk.new_folder(new) as work:
         # SQLite writes beside a file that it reads, so it reads a copy.
         for name in (FILE, BESIDE[0]):
             if (old / name).exists():
                 disk.copy_file(old / name, work / name)
-        with closing(sqlite3.connect(work / FILE)) as database:
-            database.execute("pragma journal_mode = delete")
-            _convert_tables(database, old, work)
+        try:
+            with closing(sqlite3.connect(work / FILE)) as database:
+                database.execute("pragma journal_mode = delete")
+                _convert_tables(database, old, work)
+        except sqlite3.Error as error:
+            raise SavedModelError(f"{FILE} cannot be read: {error}") from error
         if (old / NAMES_FILE).exists():
             disk.copy_file(old / NAMES_FILE, work / NAMES_FILE)
         if (old / "text.npz").exists():
             convert_file(old / "text.npz", work / TEXT_FILE)
-        os.rename(work, new)
-        disk.sync_folder(new.parent)
-    except sqlite3.Error as error:
-        shutil.rmtree(work, ignore_errors=True)
-        raise SavedModelError(f"{FILE} cannot be read: {error}") from error
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
 
 
 def _convert_tables(database: sqlite3.Connection, old: Path, work: Path) -> None:

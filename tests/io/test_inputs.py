@@ -15,6 +15,7 @@ from grinch.io import inputs
 from grinch.io import rows as common
 from grinch.io.inputs import open_rows
 from grinch.io.rows import cut_into_pieces
+from refusals import refused
 
 pandas, polars, pyarrow, dask = map(pytest.importorskip, ("pandas", "polars", "pyarrow", "dask"))
 pq, da, dd = map(pytest.importorskip, ("pyarrow.parquet", "dask.array", "dask.dataframe"))
@@ -57,8 +58,7 @@ def check_rows(rows, expected):
     some = np.flatnonzero(np.arange(len(expected)) % 7 == 3)
     np.testing.assert_array_equal(dense(rows.take(some)), expected[some], strict=True)
     np.testing.assert_array_equal(dense(rows.take(np.array([], np.int64))), expected[:0], strict=True)
-    with pytest.raises(ValueError, match="rows must be in ascending order, from 0 to"):
-        rows.take(np.array([len(expected)]))
+    refused("rows must be in ascending order, from 0 to", rows.take, np.array([len(expected)]))
 
 
 def frame_of(points):
@@ -182,8 +182,7 @@ def test_parquet_columns_of_lists(kind, points, tmp_path):
     pq.write_table(pyarrow.table({"id": range(N), "v": lists}), path)
     for columns in ("v", ["v"]):
         check_rows(open_rows(path, tmp_path, columns=columns), points)
-    with pytest.raises(ValueError, match=r"columns must say which of 'v', 'id' in .* are the points: columns='v'"):
-        open_rows(path, tmp_path)
+    refused(r"columns must say which of 'v', 'id' in .* are the points: columns='v'", open_rows, path, tmp_path)
 
 
 def test_large_row_groups_parquet_written_by_pandas_and_decimals(points, tmp_path):
@@ -235,8 +234,7 @@ def test_dask_of_unknown_sizes_and_with_empty_blocks(points, tmp_path):
     with dask.config.set({"dataframe.convert-string": False}):
         lists = dd.from_pandas(pandas.DataFrame({"v": list(points)}), npartitions=4)
         check_rows(open_rows(lists.loc[300:], tmp_path), points[300:])
-    with pytest.raises(ValueError, match="X must have at least one row; all of its 4 blocks are empty"):
-        open_rows(frame[frame.f0 > 1000], tmp_path)
+    refused("X must have at least one row; all of its 4 blocks are empty", open_rows, frame[frame.f0 > 1000], tmp_path)
 
 
 def test_records(tmp_path, monkeypatch):
@@ -268,8 +266,7 @@ def with_value(points, value):
 def test_what_is_not_finite_is_refused_with_its_place(value, name, points, tmp_path):
     X = with_value(points, value)
     for given in (X, scipy.sparse.csr_array(X), frame_of(X)):
-        with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3."):
-            open_rows(given, tmp_path)
+        refused(f"contains {name} in row 450, column 3.", open_rows, given, tmp_path)
     assert not list((tmp_path / "input").iterdir())
     for kind, save in (("npy", np.save), ("parquet", lambda path, X: pq.write_table(table_of(X), path))):
         files = [tmp_path / f"{number}.{kind}" for number in (0, 1)]
@@ -278,8 +275,7 @@ def test_what_is_not_finite_is_refused_with_its_place(value, name, points, tmp_p
         rows = open_rows(files, tmp_path)
         piece = next(number for number, (_, stop) in enumerate(rows.pieces) if stop > 550)
         for read, what in ((rows.read, piece), (rows.take, np.array([3, 549, 550, 551]))):
-            with pytest.raises(ValueError, match=f"contains {name} in row 450, column 3 of file '.*1.{kind}'"):
-                read(what)
+            refused(f"contains {name} in row 450, column 3 of file '.*1.{kind}'", read, what)
 
 
 def test_empty_values_of_parquet_are_refused_with_their_place(tmp_path):
@@ -290,8 +286,7 @@ def test_empty_values_of_parquet_are_refused_with_their_place(tmp_path):
     pq.write_table(pyarrow.table({"b": [[1.0, cell] for cell in cells]}), inside)
     for path in (flat, lists, inside):
         rows = open_rows(path, tmp_path)
-        with pytest.raises(ValueError, match=rf"{path.name}' has an empty value \(null\) in row 150 of column 'b'"):
-            rows.take(np.array([149, 151]))
+        refused(rf"{path.name}' has an empty value \(null\) in row 150 of column 'b'", rows.take, np.array([149, 151]))
     pq.write_table(pyarrow.table({"b": [[1.0, 2.0], [3.0]]}), lists)
     with pytest.raises(ValueError, match=r"lists of equal length; .* has 1 numbers in row 1 of column 'b', and 2"):
         open_rows(lists, tmp_path).read(0)
@@ -301,14 +296,11 @@ def test_files_that_do_not_go_together(points, tmp_path):
     first, second = tmp_path / "1.parquet", tmp_path / "2.parquet"
     pq.write_table(table_of(points), first)
     pq.write_table(table_of(points.astype(np.float64)), second)
-    with pytest.raises(ValueError, match=r"the same columns; those of '.*2.parquet' are f0: double, .*f0: float,"):
-        open_rows(tmp_path, tmp_path)
+    refused(r"the same columns; those of '.*2.parquet' are f0: double, .*f0: float,", open_rows, tmp_path, tmp_path)
     np.save(tmp_path / "1.npy", points)
     np.save(tmp_path / "2.npy", points[:, 1:])
-    with pytest.raises(ValueError, match=r"'.*2.npy' has 4 columns, and '.*1.npy' has 5"):
-        open_rows(f"{tmp_path}/*.npy", tmp_path)
-    with pytest.raises(ValueError, match=r"all end in .parquet or all in .npy; got '1.npy', '1.parquet'"):
-        open_rows(f"{tmp_path}/1.*", tmp_path)
+    refused(r"'.*2.npy' has 4 columns, and '.*1.npy' has 5", open_rows, f"{tmp_path}/*.npy", tmp_path)
+    refused(r"all end in .parquet or all in .npy; got '1.npy', '1.parquet'", open_rows, f"{tmp_path}/1.*", tmp_path)
 
 
 def test_what_cannot_be_read_is_refused(points, tmp_path):
@@ -342,12 +334,10 @@ def test_what_cannot_be_read_is_refused(points, tmp_path):
         ([], None, "X must"),
         ([lambda: 1, (number for number in [1])], None, "number 1, a generator, cannot"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            open_rows(X, tmp_path / "run", columns=columns)
+        refused(message, open_rows, X, tmp_path / "run", columns=columns)
 
 
 def test_pieces_and_room():
     assert cut_into_pieces([], 3) == []
     assert cut_into_pieces([0, 4, 0, 3], 3) == [(0, 3), (3, 4), (4, 7)]
-    with pytest.raises(OSError, match="folder must have room for X: it takes"):
-        inputs.check_room(Path(), 2**62)
+    refused("folder must have room for X: it takes", inputs.check_room, Path(), 2**62, error=OSError)

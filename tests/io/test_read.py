@@ -13,6 +13,7 @@ import pytest
 from grinch.io import points as sizes
 from grinch.io.read import FileError, read_points
 from grinch.io.tables import read_rows
+from refusals import refused
 
 
 def test_every_format_is_read_alike(table, tmp_path):
@@ -96,21 +97,17 @@ def test_broken_files_are_explained(tmp_path, name):
     content, options, message = BROKEN[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(FileError, match=message):
-        read_points(tmp_path / name, **options)
+    refused(message, read_points, tmp_path / name, error=FileError, **options)
 
 
 def test_a_truncated_array_is_explained(tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.normal(size=(100, 10)))
     whole = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(whole[:4000])
-    with pytest.raises(FileError, match=r"truncated or damaged\?"):
-        read_points(tmp_path / "x.npy")
+    refused(r"truncated or damaged\?", read_points, tmp_path / "x.npy", error=FileError)
     np.save(tmp_path / "v.npy", np.arange(5))
-    with pytest.raises(FileError, match=r"must hold a matrix .* got shape \(5,\)"):
-        read_points(tmp_path / "v.npy")
-    with pytest.raises(FileError, match="has no columns; --label and --id need"):
-        read_points(tmp_path / "v.npy", label="y")
+    refused(r"must hold a matrix .* got shape \(5,\)", read_points, tmp_path / "v.npy", error=FileError)
+    refused("has no columns; --label and --id need", read_points, tmp_path / "v.npy", error=FileError, label="y")
 
 
 def npy(shape, descr="<f8", data=b"", version=b"\x01\x00"):
@@ -155,8 +152,7 @@ def test_labels_must_be_one_for_each_point(tmp_path, rng):
     for y in (np.array(3), np.zeros((4, 2)), np.zeros(3)):
         np.savez(tmp_path / "x.npz", X=rng.normal(size=(4, 2)), y=y)
         message = f"array 'y' must have one entry for each of the 4 points; got shape {y.shape}"
-        with pytest.raises(FileError, match=re.escape(message)):
-            read_points(tmp_path / "x.npz")
+        refused(re.escape(message), read_points, tmp_path / "x.npz", error=FileError)
 
 
 def test_only_the_arrays_that_are_asked_for_are_read(tmp_path, rng):
@@ -171,8 +167,7 @@ def test_only_the_arrays_that_are_asked_for_are_read(tmp_path, rng):
     np.savez(tmp_path / "x.npz", vectors=X, y=np.arange(4), notes=np.array([None], dtype=object))
     np.testing.assert_array_equal(read_points(tmp_path / "x.npz").vectors, X)
     np.savez(tmp_path / "two.npz", a=X, b=X)
-    with pytest.raises(FileError, match="must hold the points as array 'X'; it has 'a', 'b'"):
-        read_points(tmp_path / "two.npz")
+    refused("must hold the points as array 'X'; it has 'a', 'b'", read_points, tmp_path / "two.npz", error=FileError)
 
 
 def test_archives_that_unpack_to_more_than_the_memory_are_refused(tmp_path, monkeypatch):
@@ -261,5 +256,4 @@ def test_parquet(tmp_path):
 def test_what_is_no_table_is_refused(tmp_path, name, content, why):
     (tmp_path / name).write_bytes(content)
     for path, match in ((tmp_path / name, why), (tmp_path / "none.csv", "does not exist"), (tmp_path, "is a folder")):
-        with pytest.raises(FileError, match=match):
-            read_rows(path)
+        refused(match, read_rows, path, error=FileError)

@@ -25,6 +25,7 @@ from grinch.resolve.authors.predictors import Logistic
 from grinch.resolve.authors.record import Record
 from grinch.resolve.authors.runs import resolve
 from grinch.resolve.authors.training import train
+from refusals import refused
 
 pytest.importorskip("rapidfuzz")
 
@@ -195,8 +196,7 @@ def test_ids_stay_where_clusters_did_not_change(model):
         heir = max(new, key=lambda other: (len(new[other] & old[author]), other == author))
         assert heir == author or len(new[heir] & old.get(heir, set())) >= len(new[heir] & old[author])
     assert set(known.labels_) == {r.id for r in (*first, *elsewhere, *newcomer)}
-    with pytest.raises(ValueError, match="again"):
-        known.partial_fit(first[:1])
+    refused("again", known.partial_fit, first[:1])
 
 
 def members(labels):
@@ -234,8 +234,7 @@ def test_what_cannot_be_used_is_refused(model, blocks):
         "method must be one of .*got 'hac'": lambda: Disambiguator(model, "hac"),
         "groups must give": lambda: CorefLinkage(model, PairFeatures(np.zeros((2, 2, 1)))),
     }.items():
-        with pytest.raises(ValueError, match=message):
-            use()
+        refused(message, use)
 
 
 def test_evaluation_takes_any_labels_and_leaves_out_what_is_not_known():
@@ -244,8 +243,7 @@ def test_evaluation_takes_any_labels_and_leaves_out_what_is_not_known():
     assert (found.n_records, found.n_blocks) == (3, 1)
     names = one_per_name([Record("1", "Wei Wang"), Record("2", "W. J. Wang")])
     assert evaluate({"a": (["x", "x"], names)}).pairwise.recall == 0.0
-    with pytest.raises(ValueError, match="at least one record"):
-        evaluate({"a": ([None], [0])})
+    refused("at least one record", evaluate, {"a": ([None], [0])})
 
 
 def test_close_calls_are_those_nearest_to_the_threshold(model, blocks):

@@ -22,6 +22,7 @@ from grinch.resolve.authors.evaluation import (
     unreachable_share,
 )
 from grinch.resolve.authors.record import Problem
+from refusals import refused
 
 
 def test_records_and_authors_written_are_read_back(tmp_path):
@@ -29,8 +30,7 @@ def test_records_and_authors_written_are_read_back(tmp_path):
     write_records(records, tmp_path / "r.jsonl")
     assert read_records(tmp_path / "r.jsonl") == (records, [])
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
-    with pytest.raises(FileError, match="must be a file that can be written"):
-        write_records(records, tmp_path / "no" / "r.jsonl")
+    refused("must be a file that can be written", write_records, records, tmp_path / "no" / "r.jsonl", error=FileError)
     records = [Record("1", "Wei, Wang"), Record("2", 'W "X" Wang'), Record("3", "Na Li")]
     write_authors(records, {"1": "a-1", "2": "a-2"}, {"1": "a", "2": "a", "3": "b"}, tmp_path)
     for name in ("authors.csv", "authors.jsonl"):
@@ -51,8 +51,7 @@ def test_a_file_without_authors_is_explained(tmp_path):
         "id,author\n1\n": "line 2 must have 2 cells",
     }.items():
         (tmp_path / "a.csv").write_text(text)
-        with pytest.raises(FileError, match=message):
-            read_authors(tmp_path / "a.csv")
+        refused(message, read_authors, tmp_path / "a.csv", error=FileError)
 
 
 def test_cells_that_a_spreadsheet_would_run_are_quoted(tmp_path):
@@ -157,5 +156,4 @@ def test_authors_are_evaluated_like_the_metrics_over_all_blocks(rng):
     # Records without an author are not evaluated.
     few = {"a": [Record("1", "A", author="x"), Record("2", "A", author="x"), Record("3", "A")], "b": [Record("4", "B")]}
     assert evaluate_authors(few, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
-    with pytest.raises(ValueError, match="at least one record with its true author"):
-        evaluate_authors({"b": few["b"]}, {})
+    refused("at least one record with its true author", evaluate_authors, {"b": few["b"]}, {})

@@ -13,6 +13,7 @@ import pytest
 
 from effort import at_night
 from grinch.resolve.authors.runs import run_blocks
+from refusals import refused
 
 BLOCKS = {f"block {i}": list(range(i)) for i in range(1, 9)}
 SUMS = {name: sum(block) for name, block in BLOCKS.items()}
@@ -107,12 +108,9 @@ def test_names_of_blocks_can_be_anything(tmp_path):
 
 
 def test_wrong_parameters(tmp_path):
-    with pytest.raises(ValueError, match="engine must be one of 'joblib', 'dask'; got 'ray'"):
-        run_blocks(sum, BLOCKS, engine="ray")
-    with pytest.raises(ValueError, match=r"jobs \(-1 .*\) must be a whole number of at least 1; got 0"):
-        run_blocks(sum, BLOCKS, jobs=0)
-    with pytest.raises(ValueError, match="address is that of a dask scheduler"):
-        run_blocks(sum, BLOCKS, address="tcp://10.0.0.1:8786")
+    refused("engine must be one of 'joblib', 'dask'; got 'ray'", run_blocks, sum, BLOCKS, engine="ray")
+    refused(r"jobs \(-1 .*\) must be a whole number of at least 1; got 0", run_blocks, sum, BLOCKS, jobs=0)
+    refused("address is that of a dask scheduler", run_blocks, sum, BLOCKS, address="tcp://10.0.0.1:8786")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint must be a folder that can be made; got .*file"):
         run_blocks(sum, BLOCKS, checkpoint=tmp_path / "file")

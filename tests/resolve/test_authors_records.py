@@ -14,6 +14,7 @@ from effort import at_night
 from grinch.io.read import FileError
 from grinch.resolve.authors import Record, block_key, blocks, compatible, folded, parsed, read_records
 from grinch.resolve.authors.synthetic import make_records
+from refusals import refused
 
 SPELLINGS = {
     (("wei",), "wang"): ["Wei Wang", "Wang, Wei", "WANG, WEI", "Wei Wang 0001", "  Wei \t Wang  "],
@@ -113,10 +114,8 @@ def test_blocks_keep_every_record_in_order():
     assert {key: len(group) for key, group in blocks(records, by="block").items()} == {"x": 2, "y": 1}
     with pytest.raises(ValueError, match="must have a block to be put in a block; record '4' has no block; fill it in"):
         blocks([Record("4", "A")], by="block")
-    with pytest.raises(ValueError, match=r"must have a name .*; record '5' has the name '\?'"):
-        blocks([Record("5", "?")])
-    with pytest.raises(ValueError, match="by must be one of 'block' or None"):
-        blocks(records, by="year")
+    refused(r"must have a name .*; record '5' has the name '\?'", blocks, [Record("5", "?")])
+    refused("by must be one of 'block' or None", blocks, records, by="year")
 
 
 ROWS = [
@@ -211,8 +210,7 @@ def test_a_year_that_is_text_is_a_warning(tmp_path):
     years = [2001, "2002", 2003.0, "2004-05-06", "in press", "", 12, True, "２００５"]
     rows = [{"id": i, "name": "A B", "year": year} for i, year in enumerate(years)]
     path = write(tmp_path / "r.jsonl", rows)
-    with pytest.raises(FileError, match="line 5 has the year 'in press', which is not a year"):
-        read_records(path)
+    refused("line 5 has the year 'in press', which is not a year", read_records, path, error=FileError)
     records, problems = read_records(path, on_error="skip")
     assert [r.year for r in records] == [2001, 2002, 2003, 2004, None, None, None, None, None]
     assert [(p.line, p.left_out) for p in problems] == [(5, False), (7, False), (8, False), (9, False)]
@@ -240,8 +238,7 @@ def test_a_broken_line_in_many_is_found_without_holding_the_file(tmp_path):
             file.write('{"id": ' if i == broken else f'{{"id": {i}, "name": "A B", "junk": "{"x" * 500}"}}\n')
             file.write("\n" if i == broken else "")
     tracemalloc.start()
-    with pytest.raises(FileError, match="line 3,678 is not JSON"):
-        read_records(path)
+    refused("line 3,678 is not JSON", read_records, path, error=FileError)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size
@@ -291,8 +288,7 @@ def test_files_that_cannot_be_read_are_explained(tmp_path, name, on_error):
         (tmp_path / name).write_bytes(content)
     if on_error == "raise" and name in ("bad.jsonl", "map.csv"):
         message = "line 1 is not JSON" if name == "bad.jsonl" else "line 2 has no name .its columns are 'id', 'creator'"
-    with pytest.raises(FileError, match=message):
-        read_records(tmp_path / name, columns, on_error)
+    refused(message, read_records, tmp_path / name, columns, on_error, error=FileError)
 
 
 def test_wrong_parameters(tmp_path):
@@ -302,8 +298,7 @@ def test_wrong_parameters(tmp_path):
         ({"columns": {"nam": "x"}}, ValueError, "a field of a record must be one of .* got 'nam'; did you mean 'name'"),
         ({"needs": ["author"]}, FileError, "line 2 has no author"),
     ):
-        with pytest.raises(error, match=match):
-            read_records(path, **how)
+        refused(match, read_records, path, error=error, **how)
     assert len(read_records(path, on_error="skip", needs=["author"]).records) == 1
 
 
@@ -324,7 +319,5 @@ def test_made_up_records_are_what_they_say():
     # They are the same again, and others with another seed.
     assert make_records(12, 3, 1) == make_records(12, 3, 1) != make_records(12, 3, 2)
     assert len(blocks(make_records(700, 700, records_per_author=1))) == 700
-    with pytest.raises(ValueError, match="n_authors must be at least n_blocks; got n_authors=2, n_blocks=3"):
-        make_records(2, 3)
-    with pytest.raises(ValueError, match=r"records_per_author must be a number of at least 1; got 0\.5"):
-        make_records(records_per_author=0.5)
+    refused("n_authors must be at least n_blocks; got n_authors=2, n_blocks=3", make_records, 2, 3)
+    refused(r"records_per_author must be a number of at least 1; got 0\.5", make_records, records_per_author=0.5)

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays_of
 from grinch.errors import SavedModelError
 from grinch.saving.container import BLOCK, PAGE, Arrays, LaterFormat, OldFormat, read, write
 from hostile_files import with_header
+from refusals import refused
 
 DTYPES = ["<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "?", ">f8", ">i4"]
 NAMES = st.text(max_size=8)
@@ -103,8 +104,7 @@ def test_a_wrong_block_is_found_by_itself(tmp_path: Path) -> None:
     found.verify(["b"])
     found.verify_block("a", 1)
     for check in (lambda: found.verify_block("a", 2), lambda: found.verify(["a"]), found.verify):
-        with pytest.raises(SavedModelError, match="'a' is wrong at byte 2,097,152"):
-            check()
+        refused("'a' is wrong at byte 2,097,152", check, error=SavedModelError)
 
 
 def test_a_file_that_was_replaced_is_verified_as_it_was(small: Path) -> None:
@@ -118,8 +118,7 @@ def test_truncated_files_are_refused(small: Path) -> None:
     content = small.read_bytes()
     for share in (0.0, 0.0003, 0.3, 0.9, 0.999):
         small.write_bytes(content[: int(len(content) * share)])
-        with pytest.raises(SavedModelError, match="small"):
-            read(small)
+        refused("small", read, small, error=SavedModelError)
 
 
 def array_set(index: int, *values: Any) -> Any:
@@ -153,27 +152,21 @@ def test_made_up_headers_are_refused(small: Path, change: Any) -> None:
 
 
 def test_other_kinds_formats_and_files_are_refused_by_name(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(SavedModelError, match="small holds 'kind', not 'model'"):
-        read(small, "model")
+    refused("small holds 'kind', not 'model'", read, small, "model", error=SavedModelError)
     with_header(small, lambda head: None, 99)
-    with pytest.raises(LaterFormat, match=r"small is of format 99.*Upgrade"):
-        read(small)
+    refused(r"small is of format 99.*Upgrade", read, small, error=LaterFormat)
     for start in (b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04" + bytes(26) + b"about.npy"):
         (tmp_path / "old.grinch").write_bytes(start + bytes(5000))
-        with pytest.raises(OldFormat, match=r"grinch convert \S*old.grinch NEW"):
-            read(tmp_path / "old.grinch")
+        refused(r"grinch convert \S*old.grinch NEW", read, tmp_path / "old.grinch", error=OldFormat)
     for content in (b"", b"\x8aGRINCH", b"something else that is longer than eight bytes"):
         (tmp_path / "other").write_bytes(content)
-        with pytest.raises(SavedModelError, match="other"):
-            read(tmp_path / "other")
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        read(tmp_path / "nothing")
+        refused("other", read, tmp_path / "other", error=SavedModelError)
+    refused("nothing", read, tmp_path / "nothing", error=FileNotFoundError)
 
 
 def test_only_numbers_are_written(tmp_path: Path) -> None:
     for array in (np.array(["text"]), np.array([None]), np.array([1j])):
-        with pytest.raises(ValueError, match="'a' must hold numbers or flags"):
-            write(tmp_path / "file", "kind", {}, {"b": np.ones(3), "a": array})
+        refused("'a' must hold numbers or flags", write, tmp_path / "file", "kind", {}, {"b": np.ones(3), "a": array})
     assert not list(tmp_path.iterdir())
 
 
@@ -184,7 +177,6 @@ def test_a_failed_write_leaves_what_was_there(small: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("grinch.saving.disk.write_at", full)
-    with pytest.raises(OSError, match="small"):
-        write(small, "kind", {}, {"a": np.ones(3)})
+    refused("small", write, small, "kind", {}, {"a": np.ones(3)}, error=OSError)
     assert small.read_bytes() == before
     assert len(list(small.parent.iterdir())) == 1

@@ -21,6 +21,7 @@ from grinch.estimators.saved import model_from_state
 from grinch.legacy import convert_file, read_old_snapshot
 from grinch.resolve.authors import Model
 from grinch.text import TextVectors
+from refusals import refused
 from twins import assert_same, go_on, reopened
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -79,8 +80,7 @@ def test_a_snapshot_is_read_as_one_of_today(tmp_path):
     assert header["model"]["class"] == "Grinch"
     assert len(arrays["row_of"]) >= 100
     assert arrays["model/fitted.builder.links.table"].dtype == np.int32
-    with pytest.raises(ValueError, match=r"grinch convert \S*store NEW"):
-        grinch.open(tmp_path / "store")
+    refused(r"grinch convert \S*store NEW", grinch.open, tmp_path / "store")
 
 
 @pytest.mark.parametrize("name", ["vectors", "records", "perch"])
@@ -96,8 +96,7 @@ def test_files_of_the_first_release(name, tmp_path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_reading_them_names_the_command(path):
     kind = {".npz": TextVectors.load, ".model": Model.load}.get(path.suffix, grinch.load)
-    with pytest.raises(SavedModelError, match=rf"grinch convert \S*{path.name} NEW"):
-        kind(path)
+    refused(rf"grinch convert \S*{path.name} NEW", kind, path, error=SavedModelError)
 
 
 def test_the_command(tmp_path):
@@ -110,8 +109,7 @@ def test_the_command(tmp_path):
     # Some files need no conversion.
     (tmp_path / "text").write_text("something else")
     for name, match in (("new.grinch", "of today's format already"), ("text", "not a file that grinch wrote")):
-        with pytest.raises(SavedModelError, match=match):
-            convert_file(tmp_path / name, tmp_path / "newer")
+        refused(match, convert_file, tmp_path / name, tmp_path / "newer", error=SavedModelError)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +122,7 @@ def test_damaged_files_are_refused(name, tmp_path):
         damaged.append(content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :])
     for one in damaged:
         (tmp_path / name).write_bytes(one)
-        with pytest.raises(SavedModelError, match=name):
-            convert_file(tmp_path / name, tmp_path / "new")
+        refused(name, convert_file, tmp_path / name, tmp_path / "new", error=SavedModelError)
     assert not (tmp_path / "new").exists()
 
 
@@ -181,11 +178,9 @@ def test_a_default_stays_one(tmp_path):
     state["parameters"]["metric"] = {"default": "dot"}
     assert model_from_state(state).metric == "dot"
     state["parameters"]["metric"] = {"other": "dot"}
-    with pytest.raises(SavedModelError, match="'other' is no kind of parameter"):
-        model_from_state(state)
+    refused("'other' is no kind of parameter", model_from_state, state, error=SavedModelError)
     with grinch.open(tmp_path / "store") as store:
         store.insert(X)
     with grinch.open(tmp_path / "store", metric="sqeuclidean") as store:
         assert store.info()["metric"] == "sqeuclidean"
-    with pytest.raises(ValueError, match="was made with metric='sqeuclidean', got 'cosine'"):
-        grinch.open(tmp_path / "store", metric="cosine")
+    refused("was made with metric='sqeuclidean', got 'cosine'", grinch.open, tmp_path / "store", metric="cosine")

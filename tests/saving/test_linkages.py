@@ -17,6 +17,7 @@ from grinch.errors import NotSavable, SavedModelError
 from grinch.linkage import Bayesian, BetaBernoulli, Learned, NormalGamma, Pairwise, VectorMeans, WeightedSum, WithRules
 from grinch.linkage.base import find, name_of
 from grinch.neighbors import ByKey, ByVector
+from refusals import refused
 from twins import assert_same, go_on, refitted, reopened
 
 X = gaussian_mixture(300, n_features=5, n_classes=8, random_state=0)[0]
@@ -154,8 +155,7 @@ def test_what_has_no_name_is_handed_in(tmp_path):
     local = Spans()
     model = Grinch(local).fit(NUMBERS[:30])
     model.save(tmp_path / "model")
-    with pytest.raises(SavedModelError, match=r"an object of .*Spans"):
-        grinch.load(tmp_path / "model")
+    refused(r"an object of .*Spans", grinch.load, tmp_path / "model", error=SavedModelError)
     go_on((model, grinch.load(tmp_path / "model", linkage=Spans())), [(NUMBERS[30:50],)])
 
     fresh = Pairwise("average", similarity=lambda x, y: -abs(x - y))
@@ -167,8 +167,7 @@ def test_what_has_no_name_is_handed_in(tmp_path):
 def test_a_search_is_handed_in(tmp_path):
     model = Grinch(near, search=ByVector(lambda records: as_row(records), n=8)).fit(NUMBERS[:30])
     model.save(tmp_path / "model")
-    with pytest.raises(SavedModelError, match=r"Pass.*search="):
-        grinch.load(tmp_path / "model")
+    refused(r"Pass.*search=", grinch.load, tmp_path / "model", error=SavedModelError)
     go_on((model, grinch.load(tmp_path / "model", search=ByVector(as_row, n=8))), [(NUMBERS[30:50],)])
 
 
@@ -194,15 +193,13 @@ def test_nothing_is_imported_or_run(tmp_path, monkeypatch):
 
 def test_names_that_no_file_may_use_and_names_of_what_is_no_linkage(monkeypatch):
     for name in ("os:system", "subprocess:run", "builtins:eval", "numpy:load", "pickle:loads", "os.path:join"):
-        with pytest.raises(SavedModelError, match="no linkage or search is taken from"):
-            find(name, "linkage")
+        refused("no linkage or search is taken from", find, name, "linkage", error=SavedModelError)
     module = types.ModuleType("my_things")
     module.system = os.system
     module.numbers, module.kind, module.other = [1], Spans, near
     monkeypatch.setitem(sys.modules, "my_things", module)
     for name in ("system", "numbers", "kind", "other", "nothing", "kind.leaf", "__loader__.x"):
-        with pytest.raises(SavedModelError, match="which is not there"):
-            find(f"my_things:{name}", "linkage")
+        refused("which is not there", find, f"my_things:{name}", "linkage", error=SavedModelError)
     assert name_of(len) is None
     for name, thing in {"near": near, "SPANS": SPANS, "mean_dot": mean_dot}.items():
         assert name_of(thing) == f"{__name__}:{name}"

@@ -16,6 +16,7 @@ from grinch.serve.backend import StoreBackend, sampled
 from grinch.serve.model_backend import ModelBackend, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
+from refusals import refused
 from serve.looked import news, now, points, tree_of
 from serving import npy, npz
 from systems import SMALL
@@ -61,8 +62,7 @@ def test_every_system_can_be_looked_at(name):
     if viewer.about()["can_place"]:
         assert viewer.place(X[5].tolist())["neighbours"][0]["id"] == "p5"
     else:
-        with pytest.raises(ValueError, match="a Grinch model or in a store"):
-            viewer.place(X[5].tolist())
+        refused("a Grinch model or in a store", viewer.place, X[5].tolist())
 
 
 @pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
@@ -107,21 +107,16 @@ def test_a_linkage_of_ones_own_over_records(model):
     assert (page["nearest"], page["columns"]) == ([], [])
     assert sorted(member["text"] for member in viewer.members(page["node"])["members"]) == sorted(WORDS)
     for given in ({"vector": [1.0]}, {"like": "2"}):
-        with pytest.raises(ValueError, match="no vectors"):
-            viewer.place(**given)
+        refused("no vectors", viewer.place, **given)
     if model is HAC:
-        with pytest.raises(KeyError, match="there is no map"):
-            viewer.map()
+        refused("there is no map", viewer.map, error=KeyError)
 
 
 def test_what_is_no_model_or_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="not fitted yet"):
-        ModelBackend(Grinch())
-    with pytest.raises(ValueError, match="an entry for each of the 30 points; got 29"):
-        ModelBackend(Grinch().fit(points(30)[0]), payload=["a"] * 29)
+    refused("not fitted yet", ModelBackend, Grinch())
+    refused("an entry for each of the 30 points; got 29", ModelBackend, Grinch().fit(points(30)[0]), payload=["a"] * 29)
     grinch.open(tmp_path / "store").close()
-    with pytest.raises(ValueError, match="payload is for models and trees"):
-        open_backend(tmp_path / "store", payload=[])
+    refused("payload is for models and trees", open_backend, tmp_path / "store", payload=[])
 
 
 def test_points_keep_what_is_theirs_while_others_come_and_go():
@@ -134,8 +129,7 @@ def test_points_keep_what_is_theirs_while_others_come_and_go():
     assert source.read(lambda view: view.payload(["p29", "p1"])) == [payload[29], payload[1]]
     clusters = source.read(lambda view: view.clusters())
     assert [clusters[number] for number in sorted(clusters)] == model.clusters_
-    with pytest.raises(ValueError, match="'p0' is not"):
-        source.read(lambda view: view.payload(["p0"]))
+    refused("'p0' is not", source.read, lambda view: view.payload(["p0"]))
     before = look(source)
     model.partial_fit(X[40:], ids=[f"p{i}" for i in range(40, 60)]).remove(["p3", "p41"])
     model.update(["p5"], X[20:21])
@@ -223,8 +217,7 @@ def test_trees_and_models_in_files(tmp_path):
     assert source.kind == "model"
     assert groups(look(source).tree) == groups(model.tree_)
     (tmp_path / "m.grinch").write_bytes((tmp_path / "m.grinch").read_bytes()[:-2_000])
-    with pytest.raises(ValueError, match=r"m\.grinch"):
-        open_backend(tmp_path / "m.grinch")
+    refused(r"m\.grinch", open_backend, tmp_path / "m.grinch")
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff", "\n  ", "[&R] "])
@@ -258,10 +251,8 @@ SPOILT = {
 def test_what_cannot_be_looked_at_is_refused(tmp_path, what):
     content, why = SPOILT[what]
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(FileError, match=why):
-        open_backend(tmp_path / "file")
-    with pytest.raises(FileError, match="does not exist; give a store, a saved model"):
-        open_backend(tmp_path / "missing")
+    refused(why, open_backend, tmp_path / "file", error=FileError)
+    refused("does not exist; give a store, a saved model", open_backend, tmp_path / "missing", error=FileError)
     with pytest.raises(FileError, match="a folder without a store or a run of many workers in it; make a store with"):
         open_backend(tmp_path)
 
@@ -285,8 +276,7 @@ def test_a_store_is_read(tmp_path):
         assert source.latest() == source.layers()[0] == 3
         source.close()
         (tmp_path / "store" / "node-names.sqlite").write_text("no database, but long enough to be taken for one" * 9)
-        with pytest.raises(DamagedStore, match="Move it away to go on without these names"):
-            Viewer(StoreBackend(store))
+        refused("Move it away to go on without these names", Viewer, StoreBackend(store), error=DamagedStore)
 
 
 @pytest.mark.parametrize(("n", "most"), [(0, 5), (4, 5), (5, 5), (6, 5), (1_000, 7), (10**6, 999)])

@@ -15,6 +15,7 @@ from grinch.store import store as store_module
 from grinch.store.damage import DamagedStore
 from grinch.store.rows import BlockChecksums, RowFile, SparseRowFile
 from grinch.store.snapshots import Verification
+from refusals import refused
 from sparse_data import sparse_groups
 from store.made import flip, snapshot_of
 from threads import SECONDS, Call, wait_until
@@ -70,15 +71,13 @@ def test_a_change_begins_at_the_end_or_where_it_began():
     """As where an insert fails and nobody said so."""
     blocks = BlockChecksums()
     blocks.prepare(0, b"abc")
-    with pytest.raises(ValueError, match="must be added at 3; got 4"):
-        blocks.prepare(4, b"d")
+    refused("must be added at 3; got 4", blocks.prepare, 4, b"d")
     blocks.commit()
     blocks.prepare(3, b"lost")
     blocks.prepare(3, b"found")
     blocks.commit()
     assert blocks.sums.tolist() == sums_of(b"abcfound")
-    with pytest.raises(ValueError, match="2 checksums for 3 bytes"):
-        BlockChecksums([1, 2], 3)
+    refused("2 checksums for 3 bytes", BlockChecksums, [1, 2], 3)
 
 
 @pytest.fixture
@@ -98,15 +97,13 @@ def test_a_flipped_byte_is_found_where_its_block_is_read(reopened, rng, block):
     flip(file.path, block * MIB + int(rng.integers(MIB // 2)))
     for number in range(14):
         if number // 4 == block:
-            with pytest.raises(ValueError, match=f"the checksum of the block at byte {block * MIB:,} is wrong"):
-                file.at(np.array([number]))
+            refused(f"the checksum of the block at byte {block * MIB:,} is wrong", file.at, np.array([number]))
         else:
             np.testing.assert_array_equal(file.at(np.array([number])), rows[[number]])
     assert file.blocks.unverified().tolist() == [block]
     if block == 3:
         # In the last block it is found before rows come behind it.
-        with pytest.raises(ValueError, match="block at byte 3,145,728"):
-            file.append(14, rows[:1])
+        refused("block at byte 3,145,728", file.append, 14, rows[:1])
         assert file.path.stat().st_size == rows.nbytes
 
 
@@ -134,8 +131,7 @@ def test_rows_come_to_a_file_that_was_opened_again(reopened):
 def test_a_file_that_is_cut_off_is_noticed(reopened):
     file, rows = reopened
     os.truncate(file.path, rows.nbytes - 1)
-    with pytest.raises(ValueError, match="it must hold 14 rows of 262144 bytes, and has 13"):
-        file.at(np.array([13]))
+    refused("it must hold 14 rows of 262144 bytes, and has 13", file.at, np.array([13]))
 
 
 def test_a_thread_that_compares_a_block_while_rows_come_behind_it_finds_no_damage(reopened, tmp_path):
@@ -191,8 +187,7 @@ def test_what_is_found_is_raised_whenever_it_is_asked_for(error):
     assert verification.is_done
     assert ran == [1]
     for _ in range(2):
-        with pytest.raises(type(error), match=str(error)):
-            verification.check()
+        refused(str(error), verification.check, error=type(error))
     verification.stop()
 
 

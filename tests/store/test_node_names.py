@@ -10,6 +10,7 @@ import grinch
 from grinch.store import DamagedStore
 from grinch.store.node_names import FILE, MAX_LENGTH, NodeNames
 from killing import kills
+from refusals import refused
 from store.made import execute, needs_fork, points
 
 
@@ -55,8 +56,7 @@ def test_nothing_is_made_before_the_first_name(names):
 
 def test_what_is_no_name_and_where_nothing_can_be_written_is_refused(names):
     for name in ("", " \n\t ", None, 5, b"text", ["a"]):
-        with pytest.raises(ValueError, match="name must be a text that is not empty"):
-            names.add(name, [1], size=1, total=1)
+        refused("name must be a text that is not empty", names.add, name, [1], size=1, total=1)
     assert not names.path.exists()
     with pytest.raises(OSError, match="cannot be read or written"):
         NodeNames(names.path.parent / "no folder" / FILE).add("one", [1], size=1, total=1)
@@ -101,8 +101,7 @@ def test_a_damaged_file_is_refused_with_what_to_do(names, spoil):
     execute(names.path, spoil) if isinstance(spoil, str) else spoil(names.path)
     before = names.path.read_bytes()
     for use in (names.all, names.check, lambda: names.forget(lambda ids: [True] * len(ids))):
-        with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged: .*Move it away to go on without"):
-            use()
+        refused(r"node-names\.sqlite is damaged: .*Move it away to go on without", use, error=DamagedStore)
     assert names.path.read_bytes() == before
 
 
@@ -122,8 +121,7 @@ def test_names_outlast_compacting_and_are_in_backups_and_checks(tmp_path):
         store.check()
         assert tuples(names) == [(1, "one", [1, 2, 3], 3, 30)]
         spoil_pages(names.path)
-        with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged"):
-            store.check()
+        refused(r"node-names\.sqlite is damaged", store.check, error=DamagedStore)
     assert not (tmp_path / "before" / FILE).exists()
     assert said(NodeNames(tmp_path / "after" / FILE)) == ["one"]
     with grinch.open(tmp_path / "after") as store:

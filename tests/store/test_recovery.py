@@ -19,6 +19,7 @@ from grinch.store import DamagedStore, StoreLocked, recover
 from grinch.store.database import TABLES
 from grinch.store.sqlite_pages import salvage
 from killing import kills
+from refusals import refused
 from store.made import die_after, execute, files, names, overwrite, similar, snapshot_of
 
 N = 120
@@ -380,10 +381,8 @@ def earlier(tmp_path):
 
 def test_a_store_of_an_earlier_release_goes_on(earlier):
     before = files(earlier)
-    with pytest.raises(ValueError, match=r"grinch convert \S*old NEW"):
-        grinch.open(earlier)
-    with pytest.raises(ValueError, match=r"grinch convert \S*old NEW"):
-        recover(earlier, earlier.with_name("recovered"))
+    refused(r"grinch convert \S*old NEW", grinch.open, earlier)
+    refused(r"grinch convert \S*old NEW", recover, earlier, earlier.with_name("recovered"))
     new = earlier.with_name("new")
     assert convert(earlier, new) == "store"
     assert files(earlier) == before
@@ -418,21 +417,17 @@ def test_what_is_refused(copied, tmp_path):
         (tmp_path / "there", tmp_path / "new", {}, FileNotFoundError, "has no files of a store"),
         (tmp_path / "sharded", tmp_path / "new", {}, ValueError, "has a sharded store, made by grinch before 0.2"),
     ):
-        with pytest.raises(error, match=match):
-            recover(store, new, **how)
+        refused(match, recover, store, new, error=error, **how)
     with grinch.open(folder), pytest.raises(StoreLocked, match="is being written to by process"):
         recover(folder, tmp_path / "new")
     # What nothing says is asked for.
     unsaid = shutil.copytree(folder, tmp_path / "unsaid")
     execute(unsaid / "store.sqlite", "delete from about where name = 'model'")
     snapshot_of(unsaid).unlink()
-    with pytest.raises(ValueError, match="linkage must be given"):
-        recover(unsaid, tmp_path / "new")
-    with pytest.raises(ValueError, match=r"metric must be given.*'cosine' was the default"):
-        recover(unsaid, tmp_path / "new", linkage="average")
+    refused("linkage must be given", recover, unsaid, tmp_path / "new")
+    refused(r"metric must be given.*'cosine' was the default", recover, unsaid, tmp_path / "new", linkage="average")
     execute(folder / "store.sqlite", "update about set value = '99' where name = 'format'")
-    with pytest.raises(DamagedStore, match="Upgrade grinch"):
-        recover(folder, tmp_path / "new")
+    refused("Upgrade grinch", recover, folder, tmp_path / "new", error=DamagedStore)
     assert not (tmp_path / "new").exists()
 
 

@@ -13,6 +13,7 @@ import grinch
 from commands import run_command
 from grinch.legacy import convert
 from grinch.store import DamagedStore
+from refusals import refused
 from store.made import die_after, execute, files, overwrite, points, snapshot_of
 from threads import held
 
@@ -57,8 +58,7 @@ def test_no_readable_database_is_refused_and_nothing_changes(folder, damage):
     DAMAGE[damage](folder / "store.sqlite")
     before = files(folder)
     for how in ({}, {"readonly": True}, {"n_clusters": 4}):
-        with pytest.raises(DamagedStore, match=REFUSED):
-            grinch.open(folder, **how)
+        refused(REFUSED, grinch.open, folder, error=DamagedStore, **how)
         assert files(folder) == before
 
 
@@ -91,8 +91,7 @@ def assert_refused(folder, match, noted=()):
     """However it is opened, it is refused, and its files stay as they are, but those with these names."""
     before = {name: content for name, (content, _) in files(folder).items()}
     for readonly in (False, True):
-        with pytest.raises(DamagedStore, match=match):
-            grinch.open(folder, readonly=readonly)
+        refused(match, grinch.open, folder, error=DamagedStore, readonly=readonly)
         after = {name: content for name, (content, _) in files(folder).items()}
         assert after | {name: before[name] for name in noted} == before
     return before
@@ -150,10 +149,8 @@ def test_a_store_is_made_beside_hidden_files_alone(tmp_path, name):
         # A reader may say how it would cut a new store.
         grinch.open(tmp_path, readonly=True, n_clusters=7).close()
     else:
-        with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
-            grinch.open(tmp_path)
-    with pytest.raises(NotADirectoryError, match="is a file"):
-        grinch.open(tmp_path / name)
+        refused("is not empty and has no store in it", grinch.open, tmp_path, error=FileExistsError)
+    refused("is a file", grinch.open, tmp_path / name, error=NotADirectoryError)
     assert (tmp_path / name).read_text() == "years of work"
 
 
@@ -213,8 +210,7 @@ def test_a_sharded_store_is_refused_and_left_alone(tmp_path, how):
         archive.extractall(tmp_path, filter="data")
     sharded = tmp_path / "sharded"
     before = files(sharded)
-    with pytest.raises(ValueError, match=r"has a sharded store.*grinch convert BRANCH NEW.* a026ddb\. Nothing in"):
-        grinch.open(sharded, **how)
+    refused(r"has a sharded store.*grinch convert BRANCH NEW.* a026ddb\. Nothing in", grinch.open, sharded, **how)
     assert files(sharded) == before
     with grinch.open(tmp_path / "new") as new:
         for folder in sharded.glob("branch-*"):
@@ -223,7 +219,6 @@ def test_a_sharded_store_is_refused_and_left_alone(tmp_path, how):
                 new.insert(branch.vectors(branch.ids), branch.ids, branch.payload(branch.ids))
         assert sorted(new.ids) == list(range(30))
     (sharded / "sharded.json").unlink()
-    with pytest.raises((FileExistsError, FileNotFoundError), match="has no store"):
-        grinch.open(sharded, **how)
+    refused("has no store", grinch.open, sharded, error=(FileExistsError, FileNotFoundError), **how)
     del before["sharded.json"]
     assert files(sharded) == before

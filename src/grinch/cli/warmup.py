@@ -14,9 +14,9 @@ import scipy.sparse
 from typer import Argument
 
 import grinch
+from grinch._checks import check_name
 from grinch._compile import compiled_folder
 from grinch.cli.app import console
-from grinch.errors import unknown_name
 from grinch.metrics import dendrogram_purity
 
 # From the second number of points on, a search looks in cells of the space.
@@ -72,8 +72,7 @@ def warmup(
     installing or updating, for example when an image is built. Code that is compiled already is only loaded.
     """
     for kind in kinds or []:
-        if kind not in KINDS:
-            raise unknown_name("KIND", kind, KINDS)
+        check_name("KIND", kind, KINDS)
     begin = time.perf_counter()
     for kind in kinds or KINDS:
         start = time.perf_counter()

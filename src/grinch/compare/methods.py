@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import check_name
 from grinch._labels import label_codes
 from grinch.compare.worker import FORKS
-from grinch.errors import unknown_name
 from grinch.estimators.checks import check_values, placing
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.io.write import replacing, write_table
@@ -185,8 +185,7 @@ def parse_method(text: str) -> Method:
     {'cap': 100, 'graft': False}
     """
     name, *settings = text.strip().split(":")
-    if name not in SYSTEMS:
-        raise unknown_name("method", name, SYSTEMS)
+    check_name("method", name, SYSTEMS)
     found = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from grinch._checks import check_count, check_flag
+from grinch._checks import check_count, check_flag, check_name
 from grinch._types import Labels, Mask
 from grinch.cuts.automatic import AutomaticCut, Layer
 from grinch.cuts.flat import check_n_clusters, check_threshold, splits_n_clusters, splits_threshold
 from grinch.cuts.labels import joined, node_labels, without_noise
 from grinch.cuts.n_cluster_cut import splits_sizeable
-from grinch.errors import unknown_name
 from grinch.tree import Tree
 
 CUTS, LAYERS = ("sizeable", "height"), ("auto", "fine", "coarse")
@@ -44,8 +43,7 @@ class Choice:
         check_cut(self.n_clusters, self.threshold)
         check_flag("noise", self.noise)
         check_count("min_cluster_size", self.min_cluster_size, 1)
-        if self.cut not in CUTS:
-            raise unknown_name("cut", self.cut, CUTS)
+        check_name("cut", self.cut, CUTS)
         is_number = isinstance(self.layer, int | np.integer) and not isinstance(self.layer, bool) and self.layer >= 0
         if self.layer not in LAYERS and not is_number:
             named = ", ".join(map(repr, LAYERS))

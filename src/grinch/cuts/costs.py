@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import check_name
 from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch._vectors import ROUNDING, check_vectors, columns, squared_lengths
 from grinch.cuts.flat import check_n_clusters
 from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import add_spread_between
-from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.lca import ColumnLCA, column_lca, products_across
 
@@ -78,8 +78,7 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
     >>> [node_costs(tree, vectors, cost)[tree.root].tolist() for cost in COSTS]
     [22.5, 15.0, 3.0, 116.66666666666666]
     """
-    if cost not in COSTS:
-        raise unknown_name("cost", cost, COSTS)
+    check_name("cost", cost, COSTS)
     nodes, costs = tree.internal_nodes(), np.zeros(tree.n_ids)
     costs[nodes] = COSTS[cost](tree, vectors)[nodes]
     return costs

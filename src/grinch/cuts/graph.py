@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch._compile import jitable, kernel
 from grinch._types import Ids, Vectors32
 from grinch._vectors import (
@@ -20,7 +20,6 @@ from grinch._vectors import (
     squared_lengths,
     unit_scale,
 )
-from grinch.errors import unknown_name
 from grinch.tree import NONE
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")
@@ -70,8 +69,7 @@ def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NE
 
 def check_metric(metric: str) -> None:
     """Refuse a metric that there is not."""
-    if metric not in METRICS:
-        raise unknown_name("metric", metric, METRICS)
+    check_name("metric", metric, METRICS)
 
 
 def check_graph(graph: Any, n: int) -> NeighborGraph:

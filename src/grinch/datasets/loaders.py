@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch.datasets.catalog import CATALOG, Description
 from grinch.datasets.readers import Labelled, from_sklearn, needs_download
-from grinch.errors import unknown_name
 from grinch.io.points import blaming
 
 FOLDER = "GRINCH_DATA"
@@ -47,8 +46,7 @@ def load(
     >>> X.shape, X.dtype, len(set(y))
     ((500, 64), dtype('float32'), 10)
     """
-    if name not in CATALOG:
-        raise unknown_name("name", name, CATALOG)
+    check_name("name", name, CATALOG)
     description = CATALOG[name]
     _check_n(n, None, name)
     vectors, labels = _whole(description, folder, download)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_name
 from grinch._labels import label_codes
-from grinch.errors import unknown_name
 
 ORDERS = ("random", "sorted", "round-robin")
 
@@ -23,8 +23,7 @@ def arrival(labels: npt.ArrayLike, order: str = "random", random_state: int | No
     >>> "".join(labels[arrival(labels, "round-robin")])
     'abcaba'
     """
-    if order not in ORDERS:
-        raise unknown_name("order", order, ORDERS)
+    check_name("order", order, ORDERS)
     values = np.asarray(labels)
     if values.ndim != 1:
         raise ValueError(f"labels must be a list with one class for each point; got shape {values.shape}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_name
 from grinch.datasets.readers import Labelled
-from grinch.errors import unknown_name
 
 KINDS = ("cliques", "chains")
 
@@ -86,8 +86,7 @@ def separated(
     >>> X.shape, bool(np.ptp(chain[:, 0]) >= 9.5), bool(np.diff(np.sort(chain[:, 0])).max() < 1)
     ((60, 2), True, True)
     """
-    if kind not in KINDS:
-        raise unknown_name("kind", kind, KINDS)
+    check_name("kind", kind, KINDS)
     least = {"n_classes": (n_classes, 1), "per_class": (per_class, 1), "n_features": (n_features, 1)}
     if kind == "chains":
         least["n_features"] = (n_features, 2)  # one to run along, one to keep apart

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch.baselines.birch import BirchBuilder
 from grinch.baselines.perch import METRICS
-from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
 from grinch.linkage.named import linkage_of
@@ -53,8 +52,7 @@ class Birch(IncrementalClusterer):
 
     def prepare(self, X: Any, reset: bool) -> Prepared:
         """Check the parameters, then X; nothing changes before all of them are accepted."""
-        if self.metric not in METRICS:
-            raise unknown_name("metric", self.metric, METRICS)
+        check_name("metric", self.metric, METRICS)
         radius: Any = self.radius
         is_number = isinstance(radius, Real) and not isinstance(radius, bool)
         if radius != "auto" and not (is_number and 0 < float(radius) < np.inf):

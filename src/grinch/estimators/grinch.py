@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._checks import check_count, check_flag, count_rows
+from grinch._checks import check_count, check_flag, check_name, count_rows
 from grinch._interrupts import uninterrupted
 from grinch._types import Slots
 from grinch.core.engine import Engine
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.core.view import Places
 from grinch.cuts.tracking import GrowingTree
-from grinch.errors import LinkageError, unknown_name
+from grinch.errors import LinkageError
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
 from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, locked, parameters_of
@@ -326,8 +326,7 @@ class Grinch(IncrementalClusterer):
         """
         fitted, engine = self.current_fit(), self.engine()
         check_count("passes", passes, 1)
-        if points not in POINTS:
-            raise unknown_name("points", points, POINTS)
+        check_name("points", points, POINTS)
         if budget_seconds is not None and not (isinstance(budget_seconds, (int, float)) and budget_seconds > 0):
             raise ValueError(f"budget_seconds must be a number above 0, or None for no limit; got {budget_seconds!r}")
         if engine.n_leaves < 3:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from grinch import cuts
-from grinch._checks import check_count, check_flag
+from grinch._checks import check_count, check_flag, check_name
 from grinch._types import Mask
 from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
-from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.fit import Fit
 from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
@@ -76,8 +75,7 @@ class Perch(IncrementalClusterer):
     def prepare(self, X: Any, reset: bool) -> Prepared:
         """Check the parameters, then X; nothing changes before all of them are accepted."""
         for name, accepted in (("metric", METRICS), ("search", SEARCHES), ("cost", COSTS)):
-            if getattr(self, name) not in accepted:
-                raise unknown_name(name, getattr(self, name), accepted)
+            check_name(name, getattr(self, name), accepted)
         check_flag("balance", self.balance)
         check_count("beam_width", self.beam_width, 1)
         check_count("exact_leaves", self.exact_leaves, 1)

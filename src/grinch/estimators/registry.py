@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from grinch._checks import check_name
 from grinch.core.rules import Rules, rules_of
-from grinch.errors import unknown_name
 from grinch.estimators.birch import Birch
 from grinch.estimators.grinch import Grinch, Online, Rotate
 from grinch.estimators.hac import HAC, MiniBatchHAC
@@ -70,15 +70,13 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
     >>> make_system("grinch", mode="exact", pull=False).mode == Rules.exact(pull=False)
     True
     """
-    if name not in SYSTEMS:
-        raise unknown_name("method", name, SYSTEMS)
+    check_name("method", name, SYSTEMS)
     system = SYSTEMS[name]
     if system.estimator is Grinch:
         settings = _with_rules(settings)
     accepted = [each for each in inspect.signature(system.estimator).parameters if each not in ("linkage", "metric")]
     for setting in settings:
-        if setting not in accepted:
-            raise unknown_name(f"a setting of method {name!r}", setting, accepted)
+        check_name(f"a setting of method {name!r}", setting, accepted)
     if linkage in ("ward", "centroid") and metric == "euclidean":
         metric = "sqeuclidean"  # scipy's name for the only one they have
     resolved = linkage_of(linkage, metric)

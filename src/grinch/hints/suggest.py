@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch._types import Ids, Mask
 from grinch._vectors import nearest_rows
 from grinch.errors import unknown_name
@@ -184,8 +184,7 @@ def _validate_linkages(linkages: Any) -> list[VectorLinkage]:
 
 def _validate_linkage(entry: Any) -> VectorLinkage:
     name, metric = entry if isinstance(entry, (tuple, list)) and len(entry) == 2 else (entry, None)
-    if name not in VECTOR_LINKAGES:
-        raise unknown_name("linkages", name, VECTOR_LINKAGES, " (or pairs of one and a metric)")
+    check_name("linkages", name, VECTOR_LINKAGES, " (or pairs of one and a metric)")
     if metric is not None and metric not in VECTOR_LINKAGES[name]:
         raise unknown_name("linkages", metric, VECTOR_LINKAGES[name], f" as the metric of {name!r}")
     linkage = linkage_of(name, metric)

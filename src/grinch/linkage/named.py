@@ -30,6 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 from grinch._bounds import CHECKS
+from grinch._checks import check_name
 from grinch._compile import jitable, kernel
 from grinch._types import Floats, Vectors32
 from grinch.errors import unknown_name
@@ -228,8 +229,7 @@ def compiled_linkage(function: Dispatcher, metric: str | None = None) -> VectorL
     [0, 1, 0]
     """
     metric = metric or "cosine"
-    if metric not in LEAF_METRICS:
-        raise unknown_name("metric", metric, LEAF_METRICS, " for a compiled linkage")
+    check_name("metric", metric, LEAF_METRICS, " for a compiled linkage")
     return VectorLinkage(function.py_func.__name__, metric, Formula(function), metric, None)
 
 
@@ -301,12 +301,10 @@ def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linka
 
 
 def _by_name(name: str, metric: str | None) -> VectorLinkage | Linkage:
-    if name not in NAMES:
-        raise unknown_name("linkage", name, NAMES, " (or a Linkage object, or a function of two lists)")
+    check_name("linkage", name, NAMES, " (or a Linkage object, or a function of two lists)")
     metric, metrics = metric_in_full(name, metric), VECTOR_LINKAGES.get(name, {})
     if name in ("single", "complete") or (name == "average" and metric in PAIRWISE_ONLY):
-        if metric not in SCIPY_METRICS:
-            raise unknown_name("metric", metric, SCIPY_METRICS, f" for linkage={name!r}")
+        check_name("metric", metric, SCIPY_METRICS, f" for linkage={name!r}")
         return Pairwise(name, distance=metric)
     if metric not in metrics:
         accepted = (*metrics, *PAIRWISE_ONLY) if name == "average" else metrics

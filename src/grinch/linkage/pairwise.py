@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch.errors import SavedModelError, unknown_name
 from grinch.linkage.base import function_from_state, function_to_state, saved_as
 from grinch.saving.json_values import saved_tuple, value_bytes, value_of
@@ -121,8 +121,7 @@ class Pairwise:
         distance: Callable[[Any, Any], float] | str | None = None,
         remember: int = 1_000_000,
     ):
-        if kind not in KINDS:
-            raise unknown_name("kind", kind, KINDS)
+        check_name("kind", kind, KINDS)
         if (similarity is None) == (distance is None):
             raise ValueError("give one of similarity= (higher is closer) and distance= (lower is closer)")
         if isinstance(distance, str) and distance not in SCIPY_METRICS:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import check_name
 from grinch.errors import unknown_name
 from grinch.linkage import base
 from grinch.linkage.base import Linkage, saved_as
@@ -118,8 +119,7 @@ class VectorMeans:
     """
 
     def __init__(self, name: str, metric: str | None = None):
-        if name not in VECTOR_LINKAGES:
-            raise unknown_name("name", name, VECTOR_LINKAGES)
+        check_name("name", name, VECTOR_LINKAGES)
         if metric is not None and metric not in VECTOR_LINKAGES[name]:
             raise unknown_name("metric", metric, VECTOR_LINKAGES[name], f" for {name!r}")
         self.name, self.metric = name, metric_in_full(name, metric)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from grinch._checks import check_name
 from grinch._compile import kernel
 from grinch._types import Floats, Ids
 from grinch._vectors import check_vectors, columns, scaled, unit_scale
-from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.lca import products_across
 
@@ -85,8 +85,7 @@ def moseley_wang_revenue(tree: Tree, vectors: Any, similarity: str = "dot", *, n
 
 def _similarity_across(tree: Tree, vectors: Any, similarity: str) -> tuple[Ids, Floats]:
     """Return internal nodes, and for each the summed similarity of all pairs that part there."""
-    if similarity not in SIMILARITIES:
-        raise unknown_name("similarity", similarity, SIMILARITIES)
+    check_name("similarity", similarity, SIMILARITIES)
     matrix = check_vectors(vectors, tree.n_leaves)
     scale = unit_scale(matrix) if similarity == "cosine" else np.ones(tree.n_leaves)
     nodes, children = tree.internal_nodes(), tree.child_pairs()

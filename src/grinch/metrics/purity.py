@@ -8,10 +8,9 @@ from typing import NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch._types import Floats, Ids, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
-from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.lca import check_unlabelled, class_codes, class_lca, labelled_sizes
 
@@ -56,8 +55,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     >>> round(dendrogram_purity(of_one_node, ["a", "a", "b"], ties="join"), 3)
     0.667
     """
-    if ties not in ("split", "join"):
-        raise unknown_name("ties", ties, ("split", "join"))
+    check_name("ties", ties, ("split", "join"))
     ignore = check_unlabelled(unlabelled)
     return purity_of_codes(tree, class_codes(labels, tree.n_leaves), ignore, join_ties=ties == "join")
 

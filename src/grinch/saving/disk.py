@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -60,6 +61,23 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(file)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield a folder that is called ``target`` when it is complete; after an error nothing of it is left."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    work.mkdir()
+    try:
+        yield work
+        if target.exists():  # an empty one
+            target.rmdir()
+        os.replace(work, target)
+        sync_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
 
 
 def is_in_memory(path: Path) -> bool:

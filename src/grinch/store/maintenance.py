@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -75,19 +73,9 @@ def back_up(folder: Path, target: Path) -> None:
     """Copy a store into a new folder, also while a process writes to it: what is committed when it begins."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"path must be a new or an empty folder; {str(target)!r} is there")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-    try:
-        # By a connection of its own: that of a reader may see files that are gone.
-        with closing(Database(folder, readonly=True)) as database:
-            _copy(folder, database, temporary)
-        if target.exists():
-            target.rmdir()
-        os.replace(temporary, target)
-        disk.sync_folder(target.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    # By a connection of its own: that of a reader may see files that are gone.
+    with disk.new_folder(target) as work, closing(Database(folder, readonly=True)) as database:
+        _copy(folder, database, work)
 
 
 def _copy(folder: Path, database: Database, target: Path) -> None:

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_name
 from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch.cuts import ClusterTree, collapse
 from grinch.cuts.tracking import Change
-from grinch.errors import unknown_name
 from grinch.estimators.checks import listed, placing
 from grinch.saving import disk
 from grinch.store import inputs
@@ -541,8 +540,7 @@ class View:
 
     def check_cut(self, cut: Any) -> None:
         """Raise unless this is the name of a cut."""
-        if cut not in self._state.cut_names:
-            raise unknown_name("cut", cut, self._state.cut_names)
+        check_name("cut", cut, self._state.cut_names)
 
     # Within -------------------------------------------------------------------------------------------------------
 

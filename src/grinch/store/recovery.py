@@ -9,7 +9,6 @@ an empty one, with the log replayed; if neither is enough, the points are insert
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable
@@ -130,17 +129,8 @@ def recover(
     _check_folders(folder, new)
     if dtype is not None and dtype not in DTYPES:
         raise unknown_name("dtype", dtype, DTYPES)
-    new.parent.mkdir(parents=True, exist_ok=True)
-    work = new.with_name(f".{new.name}-{secrets.token_hex(4)}")
-    work.mkdir()
-    try:
-        recovered = _Recovery(Remains(folder, work, given, dtype), work).run()
-        os.rename(work, new)
-        disk.sync_folder(new.parent)
-        return recovered
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+    with disk.new_folder(new) as work:
+        return _Recovery(Remains(folder, work, given, dtype), work).run()
 
 
 def _check_folders(folder: Path, new: Path) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._checks import check_name
 from grinch._compile import kernel
 from grinch._labels import label_codes
 from grinch._types import Counts, Floats, Ids, Labels
-from grinch.errors import unknown_name
 from grinch.tree.links import Paths, no_nodes, place_of_common_ancestor
 from grinch.tree.tree import Tree
 
@@ -84,8 +84,7 @@ def labelled_sizes(tree: Tree, codes: Labels) -> Ids:
 
 def check_unlabelled(unlabelled: str) -> bool:
     """Return whether points without a class are to be ignored."""
-    if unlabelled not in ("count", "ignore"):
-        raise unknown_name("unlabelled", unlabelled, ("count", "ignore"))
+    check_name("unlabelled", unlabelled, ("count", "ignore"))
     return unlabelled == "ignore"
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_name
 from grinch._compile import compiled
 from grinch._types import Floats, Ids, Labels, Mask
 from grinch.core.rules import Rules
 from grinch.cuts.flat import known_scores
 from grinch.cuts.labels import labels_of
-from grinch.errors import unknown_name
 from grinch.estimators.registry import make_system
 from grinch.linkage import WithRules
 from grinch.neighbors import ByKey, ByVector
@@ -219,8 +219,7 @@ def with_rules(linkage: CorefLinkage) -> WithRules:
 
 def make_clusterer(method: str, linkage: CorefLinkage, records: Sequence[Any], **settings: Any) -> Any:
     """Make an estimator by the name of its method, with candidates by topic and coauthor for the incremental ones."""
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
+    check_name("method", method, METHODS)
     if method in INCREMENTAL and isinstance(linkage.groups, RecordFeatures):
         sources: list[Any] = [ByVector(linkage.groups.vectors, n=BY_VECTOR), ByKey(_coauthors, most=BY_COAUTHOR)]
         if any(record.orcid for record in records):
@@ -329,8 +328,7 @@ class Disambiguator:
     """
 
     def __init__(self, model: Model, method: str = "grinch", threshold: float | None = None):
-        if method not in INCREMENTAL:
-            raise unknown_name("method", method, INCREMENTAL)
+        check_name("method", method, INCREMENTAL)
         self.model, self.method, self.threshold = model, method, threshold
 
     def fit(self, records: Sequence[Record]) -> Self:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from grinch._checks import check_name
 from grinch.errors import unknown_name
 from grinch.io.read import FileError
 from grinch.io.tables import Row, iter_rows
@@ -123,11 +124,9 @@ def read_records(
     >>> print(*reading.problems)
     line 3 has no name
     """
-    if on_error not in ("raise", "skip"):
-        raise unknown_name("on_error", on_error, ["raise", "skip"])
+    check_name("on_error", on_error, ("raise", "skip"))
     for field in (*columns, *needs):
-        if field not in FIELDS:
-            raise unknown_name("a field of a record", field, FIELDS)
+        check_name("a field of a record", field, FIELDS)
     path = Path(path)
     records: list[Record] = []
     problems: list[Problem] = []

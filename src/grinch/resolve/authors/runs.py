@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from grinch import running
-from grinch._checks import check_count
-from grinch.errors import unknown_name
+from grinch._checks import check_count, check_name
 from grinch.io.write import digest
 from grinch.resolve.authors.block_clustering import stable_ids
 from grinch.resolve.authors.record import Record
@@ -88,8 +87,7 @@ def run_blocks(
     >>> outcomes.failures["c"]  # doctest: +ELLIPSIS
     "TypeError: '>' not supported between instances of 'int' and 'NoneType'..."
     """
-    if engine not in ("joblib", "dask"):
-        raise unknown_name("engine", engine, ["joblib", "dask"])
+    check_name("engine", engine, ("joblib", "dask"))
     if jobs != -1:
         jobs = check_count("jobs (-1 for one on each core)", jobs, 1)
     if address is not None and engine != "dask":

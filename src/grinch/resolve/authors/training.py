@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count
-from grinch.errors import unknown_name
+from grinch._checks import check_count, check_name
 from grinch.resolve.authors.block_clustering import cut_by_precision, make_clusterer, pair_counts
 from grinch.resolve.authors.features import DIRECTIONS, RecordFeatures, Statistics
 from grinch.resolve.authors.model import CorefLinkage, Groups, Model
@@ -191,8 +190,7 @@ def train_blocks(
 
     ``directions`` says by the name of a feature whether larger values speak for a merge (1) or against it (-1).
     """
-    if kind not in PREDICTORS:
-        raise unknown_name("kind", kind, PREDICTORS)
+    check_name("kind", kind, PREDICTORS)
     rounds = check_count("rounds", rounds, 1)
     if len(blocks) < 2 or not any(len(set(block.authors.tolist())) > 1 for block in blocks.values()):
         raise ValueError(
