@@ -81,6 +81,7 @@ seeds: .venv/.dev
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 	$(if $(ARGS),,$(BIN)/python benchmarks/scale.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/paper_modes.py)
 
 docs-figures: .venv/.dev
 	$(BIN)/python docs/figures.py
