@@ -82,6 +82,8 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 	$(if $(ARGS),,$(BIN)/python benchmarks/scale.py)
 	$(if $(ARGS),,$(BIN)/python benchmarks/paper_modes.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/perch.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/scc.py)
 
 docs-figures: .venv/.dev
 	$(BIN)/python docs/figures.py

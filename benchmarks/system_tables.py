@@ -43,8 +43,8 @@ BESIDE_AUTHORS = {
     "PERCH": "`Perch`",
     "authors": "the authors' Python, without its balance rotations",
     "PERCH-B": "`Perch(balance=True)`",
-    "authors, balanced": "the authors' Python, with them",
     "authors' Scala, balanced": "the authors' Scala, which always balances",
+    "authors, balanced": "the authors' Python, which balances by another measure",
 }
 
 

@@ -106,6 +106,8 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     cut = "height"
     shuffle = False
     random_state = None
+    # What purity does with nodes of one score: counts them as they are, or as the one node that they stand for.
+    purity_ties: ClassVar[str] = "split"
     # The parameters that may be objects of the user's own.
     _own_parts: ClassVar[tuple[str, ...]] = ("linkage",)
     # Parameters that may change while a tree grows; the others are what it is built by.
