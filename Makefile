@@ -83,6 +83,9 @@ seeds: .venv/.dev
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 	$(if $(ARGS),,$(BIN)/python benchmarks/scale.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/paper_modes.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/perch.py)
+	$(if $(ARGS),,$(BIN)/python benchmarks/scc.py)
 
 docs-figures: .venv/.dev
 	$(BIN)/python docs/figures.py

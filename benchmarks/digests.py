@@ -37,6 +37,7 @@ RULES = {
     "fast": Rules.fast(),
     "exact": Rules.exact(),
     "paper": Rules.paper(),
+    "authors": Rules.authors(),
     "fast+pull": Rules.fast(pull=True),
     "fast-light": Rules.fast(light_grafts=False),
     "fast-polish": Rules.fast(polish=False),
@@ -121,7 +122,7 @@ def record_cases(name: str, X: np.ndarray) -> Iterator[Case]:
         ("single", "single", None),
         ("complete", "complete", None),
     )
-    for mode in ("fast", "exact", "paper"):
+    for mode in ("fast", "exact", "paper", "authors"):
         rows = X[: N_EXACT_RECORDS if mode == "exact" else N_RECORDS]
         for title, linkage in (("object", Means()), ("batched", BatchedMeans()), ("function", mean_gap)):
             for how, search in searches.items():

@@ -40,6 +40,7 @@ NAMES = (
 
 VARIANTS: dict[str, tuple[dict[str, Any], int]] = {
     "the paper's": ({"mode": "paper"}, 0),
+    "the authors'": ({"mode": "authors"}, 0),
     "default": ({}, 0),
     "refined once": ({}, 1),
     "refined thrice": ({}, 3),
@@ -99,7 +100,7 @@ def draw(results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
     for axis, (name, found) in zip(axes.flat, results.items(), strict=False):
         ours = [found[variant] for variant in VARIANTS if variant in found]
         axis.plot([r["seconds"] for r in ours], [r["purity"] for r in ours], "-", color="0.75", zorder=1)
-        for i, (variant, marker) in enumerate(zip(VARIANTS, "vosD", strict=True)):
+        for i, (variant, marker) in enumerate(zip(VARIANTS, "v^osD", strict=True)):
             if variant in found:
                 point = found[variant]
                 axis.plot(point["seconds"], point["purity"], marker, color=f"C{i}", label=variant, zorder=2)

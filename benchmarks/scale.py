@@ -66,12 +66,12 @@ def purity(tree: Any, y: np.ndarray) -> float:
 def tree_part(n: int) -> dict[str, float]:
     """Microseconds of CPU an insert spends in the tree, over the last tenth; default candidates found beforehand."""
     from grinch.core.engine import Engine
-    from grinch.core.rules import FAST, N_NEIGHBORS
+    from grinch.core.rules import FAST
     from grinch.linkage.named import linkage_of
     from grinch.refine.neighbor_cost import Polisher
 
     X, y = mixture(n)
-    engine = Engine(linkage_of("average", "cosine"), FAST, "auto", N_NEIGHBORS, X.shape[1], hook=Polisher())
+    engine = Engine(linkage_of("average", "cosine"), FAST, "auto", FAST.n_candidates, X.shape[1], hook=Polisher())
     engine.reserve(n)
     engine.summaries.write(0, X)
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Table 1: the cost and the gain of each approximation, each row with those of the rows before it."""
+"""Table 1: the cost and the gain of each approximation. Each row changes one thing more than the row before it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from grinch import Rules
 from grinch.cli.compare import Panel, draw_panels
 
 # Each row adds its rules to those above; purity, seconds and rotations / grafts / restructurings in the paper, on ALOI
-# and on the synthetic data.
+# and on the synthetic data. Pull is ours, and belongs to the first row only, where the theorem holds.
 ROWS: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
-    "no approximation": ({}, ("0.533, 85.4 s, 7107 / 2435 / 1088", "1.0, 160.3 s, 2558 / 578 / 203")),
+    "no approximation": ({}, ("", "")),
+    "no pull (as printed)": (
+        {"pull": False},
+        ("0.533, 85.4 s, 7107 / 2435 / 1088", "1.0, 160.3 s, 2558 / 578 / 203"),
+    ),
     "cap 100": ({"cap": 100}, ("0.533, 48.5 s, 6495 / 2157 / 686", "0.993, 164.3 s, 2558 / 578 / 194")),
     "single elimination": (
         {"single_elimination": True},
@@ -38,12 +42,9 @@ def run(setting: Setting) -> Result:
     n_classes = CLASSES[setting.scale.name]
     synthetic = setting.source(SYNTHETIC)._replace(most=n_classes * SYNTHETIC_PER_CLASS)
     for column, (source, linkage) in enumerate([(aloi, "average"), (synthetic, "cosine")]):
-        # The paper's algorithm: pull is ours, and belongs to the first row only, where the theorem holds.
         rules: dict[str, Any] = {}
         for row, (more, paper) in ROWS.items():
             rules |= more
-            if row == "cap 100":
-                rules["pull"] = False
             system = System("grinch", linkage, {"n_neighbors": 50, "mode": Rules.exact(**rules)})
             cell = setting.tree(f"{source.name}, {row}", source, system, "random", setting.seed)
             result.rows.append(

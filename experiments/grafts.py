@@ -17,6 +17,7 @@ from grinch.plots import plot_curves
 SYSTEMS = {
     "Grinch": System("grinch"),
     "Grinch, paper's mode": System("grinch", settings={"mode": "paper"}),
+    "Grinch, authors' mode": System("grinch", settings={"mode": "authors"}),
     "Rotate": System("rotate"),
 }
 N_POINTS = {"full": 5000, "quick": 600, "tiny": 150}

@@ -16,6 +16,7 @@ SYSTEMS: dict[str, tuple[System, tuple[float, float] | None]] = {
     "Grinch": (System("grinch"), (0.503, 0.457)),
     "Grinch, refined": (System("grinch", settings={"refine_passes": 1}), None),
     "Grinch, paper's mode": (System("grinch", settings={"mode": "paper"}), (0.503, 0.457)),
+    "Grinch, authors' mode": (System("grinch", settings={"mode": "authors"}), (0.503, 0.457)),
     "Rotate": (System("rotate"), None),
     "Online": (System("online"), None),
     "MB-HAC (5 per class)": (System("mb-hac"), (0.299, 0.464)),

@@ -125,7 +125,7 @@ def measured_tree(source: Source, system: System, order: str | None, seed: int) 
         raise TimeUp(how_far(model, len(X))) from None
     seconds = time.process_time() - began
     moves = {name: model.stats_[name] for name in MOVES if name in model.stats_}
-    return {"purity": dendrogram_purity(tree, y), "seconds": round(seconds, 3), **moves}
+    return {"purity": dendrogram_purity(tree, y, ties=model.purity_ties), "seconds": round(seconds, 3), **moves}
 
 
 def how_far(model: TreeClusterer, n: int) -> dict[str, float]:

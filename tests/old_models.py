@@ -70,7 +70,7 @@ MODELS = {
     "minibatch": (lambda: MiniBatchHAC(buffer_size=20), X[:60], X[60:90]),
     "perch": (lambda: Perch(max_leaves=40), X[:80], X[80:120]),
     "birch": (lambda: Birch(n_clusters=4, branching_factor=5), X[:60], X[60:90]),
-    "unfitted": (lambda: Grinch("ward", threshold=-3.0), None, None),
+    "unfitted": (lambda: Grinch("ward", threshold=-3.0, n_neighbors=25), None, None),
 }
 
 

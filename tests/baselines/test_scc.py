@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from grinch import SCC, Tree, cluster_with
 from grinch.baselines.scc import neighbor_similarities, rounds
+from grinch.compare.worker import scores
 from grinch.metrics import dendrogram_purity
 
 drawn_graphs = st.tuples(st.integers(0, 10**6), st.integers(1, 25), st.floats(0.0, 0.6))
@@ -164,3 +165,10 @@ def test_settings_are_checked(rng):
         with pytest.raises(ValueError, match="thresholds must be falling numbers"):
             SCC(thresholds=wrong).fit(X)
     assert SCC(thresholds=[]).fit(X).tree_.to_newick() == SCC(rule="affinity").fit(X).tree_.to_newick()
+
+
+def test_systems_are_compared_by_the_real_arity(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 3, 60)
+    model = cluster_with("affinity", X, metric="euclidean")
+    found = scores(model, y)["purity"]
+    assert found == dendrogram_purity(model.tree_, y, ties="join") != dendrogram_purity(model.tree_, y)

@@ -19,6 +19,7 @@ SWITCHES = (
     "single_elimination",
     "single_search",
     "light_grafts",
+    "uncap_unrelated",
     "growing_caps",
     "brief_grafts",
     "balanced_ties",

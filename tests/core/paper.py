@@ -89,7 +89,8 @@ class Paper:
     def rotate(self, x: Node, c: Node) -> Node:
         """Rotating x upward is walking up to where it stops; the node it becomes the sibling of."""
         # Not the paper's: what has nothing in common with its nearest neighbour stays in no group by a cap.
-        cap = float("inf") if self.f(x, c) == 0 else self.cap(self.rules.rotate_cap)
+        is_free = self.rules.uncap_unrelated and self.f(x, c) == 0
+        cap = float("inf") if is_free else self.cap(self.rules.rotate_cap)
         # Open in the paper: the parent is counted without x, which is not there yet.
         while (
             self.rules.rotate and c.parent and c.parent.size <= cap and self.better(self.f(c, c.sibling), self.f(x, c))

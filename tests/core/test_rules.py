@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from grinch import Grinch, Rules
 from grinch.compare.methods import parse_method
+from grinch.core.rules import rules_from_state, rules_to_state
 from grinch.estimators.registry import make_system
 from grinch.tree.links import NO_LIMIT
 from refusals import refused
 
 LIMITS = ("_cap", "most_entries")
 NEED_GRAFTS = ("balanced_ties", "release", "polish")
-FLAGS = [name for name in Rules._fields if not name.endswith(LIMITS)]
+FLAGS = [name for name in Rules._fields if not name.endswith((*LIMITS, "n_candidates"))]
 CAPS = [name for name in Rules._fields if name.endswith(LIMITS)]
 
 
@@ -23,6 +24,7 @@ CAPS = [name for name in Rules._fields if name.endswith(LIMITS)]
     [
         "Rules.fast()",
         "Rules.paper()",
+        "Rules.authors()",
         "Rules.exact()",
         "Rules.exact(pull=False)",
         "Rules.fast(light_grafts=False, polish=False)",
@@ -37,7 +39,7 @@ def test_rules_are_shown_as_the_call_that_makes_them(shown):
 
 
 @given(
-    st.sampled_from([Rules.fast, Rules.paper, Rules.exact]),
+    st.sampled_from([Rules.fast, Rules.paper, Rules.authors, Rules.exact]),
     st.dictionaries(st.sampled_from(FLAGS), st.booleans()),
     st.dictionaries(st.sampled_from(CAPS), st.sampled_from([7, 100, 1000, float("inf")])),
 )
@@ -61,3 +63,12 @@ def test_rules_that_need_grafts_are_refused_without_them(name):
     for rules in (Rules.fast(graft=False), Rules.fast(graft=False, **{name: False}), Rules.exact(graft=False)):
         assert not rules.graft
         assert not getattr(rules, name)
+
+
+@pytest.mark.parametrize("rules", [Rules.fast(), Rules.exact(), Rules.authors(), Rules.exact(cap={"graft": 9})])
+def test_rules_of_earlier_files_mean_what_they_did(rules):
+    """Where rotations had a cap, it did not hold for what had nothing in common with its nearest neighbour."""
+    earlier = rules_to_state(rules)
+    del earlier["uncap_unrelated"], earlier["n_candidates"]
+    assert rules_from_state(earlier) == rules._replace(uncap_unrelated=rules.rotate_cap < NO_LIMIT, n_candidates=25)
+    assert rules_from_state(rules_to_state(rules)) == rules

@@ -18,6 +18,7 @@ from effort import at_night
 from grinch import HAC, Grinch, Rules
 from grinch.core.engine import Engine
 from grinch.neighbors import ByKey, ByVector
+from grinch.tree.links import NO_LIMIT
 from interrupts import interrupting
 from refusals import refused
 
@@ -81,7 +82,7 @@ def test_a_refused_batch_leaves_the_tree_as_it_was(rng, kind):
         ({"metric": "cosin"}, "metric must be one of .*did you mean 'cosine'"),
         (
             {"mode": "faster"},
-            "mode must be one of 'fast', 'paper', 'exact' or rules.*; got 'faster'; did you mean 'fast'",
+            "mode must be one of 'fast', 'paper', 'authors', 'exact' or rules.*; got 'faster'; did you mean 'fast'",
         ),
         ({"search": "indx"}, "search must be one of .*did you mean 'index'"),
         ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1; got 0"),
@@ -118,6 +119,28 @@ def test_caps_by_move(rng):
     unlimited = Grinch(mode=Rules.fast(cap=float("inf"))).fit(X).tree_.to_newick()
     assert unlimited == Grinch(mode=Rules.fast(cap=300)).fit(X).tree_.to_newick()
     assert unlimited != Grinch(mode=Rules.fast(cap=2)).fit(X).tree_.to_newick()
+
+
+def test_a_mode_says_how_many_neighbors_are_searched_unless_they_are_given(rng):
+    X = rng.normal(size=(120, 4))
+
+    def searched(**settings):
+        return Grinch(**settings).fit(X).engine().search.k
+
+    assert (searched(), searched(mode="paper"), searched(mode="authors"), searched(mode="exact")) == (25, 50, 50, 1)
+    assert searched(mode=Rules.paper(pull=True)) == 50
+    assert searched(mode="paper", n_neighbors=7) == searched(mode=Rules.fast(n_candidates=7)) == 7
+    refused("n_candidates must be a whole number of at least 1; got 0", Rules.fast, n_candidates=0)
+    model = Grinch().fit(X[:60]).set_params(n_neighbors=25).partial_fit(X[60:])
+    refused("n_neighbors cannot change.*n_neighbors=25, now it is 30", model.set_params(n_neighbors=30).partial_fit, X)
+
+
+def test_the_papers_mode_has_a_cap_on_rotations_alone():
+    """As section 4.2 has it; the script of its authors caps all three moves."""
+    paper, authors = Rules.paper(), Rules.authors()
+    assert [paper.single_elimination, paper.single_search, paper.pull, paper.uncap_unrelated] == [1, 1, 0, 0]
+    assert (paper.rotate_cap, paper.graft_cap, paper.restructure_cap) == (100, NO_LIMIT, NO_LIMIT)
+    assert authors == Rules.paper(cap=100)
 
 
 def test_records_must_be_a_sequence():

@@ -204,6 +204,9 @@ def test_rows_that_have_nothing_in_common_with_any_other_stay_out_of_large_group
     labels = Grinch(metric="cosine").fit(form(np.vstack([rows[:-1], np.zeros(3)]))).labels_[:-1]
     assert labels.tolist() == np.repeat(labels[[0, 1200, 2400]], [1200, 1200, 2]).tolist()
     assert len(set(labels)) == 3
+    # A rule of ours: the paper's cap holds for every point.
+    for model in (Grinch(mode=Rules.fast(uncap_unrelated=False)), Grinch(mode="paper"), Rotate()):
+        assert frozenset(range(1200)) not in groups(model.fit(form(rows[[*range(1200), 2400]])).tree_)
 
 
 @pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])

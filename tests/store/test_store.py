@@ -110,6 +110,10 @@ def test_settings_stay(folder):
         refused(next(iter(wrong)), grinch.open, folder, **wrong)
     refused("linkage must be one of", grinch.open, folder.with_name("other"), linkage="avarage")
     assert not folder.with_name("other").exists()
+    # A default is written down by its number.
+    with grinch.open(folder.with_name("paper"), mode="paper") as store:
+        assert store.info()["n_neighbors"] == 50
+    grinch.open(folder.with_name("paper"), n_neighbors=50).close()
     # Double precision is kept.
     X = points(50).astype(np.float64) + 1e-9
     with grinch.open(folder.with_name("double")) as store:

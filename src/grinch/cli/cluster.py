@@ -78,14 +78,16 @@ def cluster(
     ] = None,
     noise: Annotated[bool, Option("--noise", help="Points that are in no cluster get -1.")] = False,
     mode: Annotated[
-        Literal["fast", "paper", "exact"] | None,
+        Literal["fast", "paper", "authors", "exact"] | None,
         Option(
-            help="fast (default) for everyday use; paper is faster and less pure; exact makes no approximation and is"
-            " much slower."
+            help="fast (default) for everyday use; paper has the settings of the paper's large experiments, authors"
+            " those of its authors' script; exact makes no approximation and is much slower."
         ),
     ] = None,
     search: Annotated[Literal["auto", "exact", "index"] | None, Option(help="Search; index is approximate.")] = None,
-    neighbors: Annotated[int | None, Option(metavar="N", help="Neighbours of each point (default 25).")] = None,
+    neighbors: Annotated[
+        int | None, Option(metavar="N", help="Neighbours of each point (default 25; 50 in modes paper and authors).")
+    ] = None,
     cap: Annotated[int | None, Option(metavar="N", help="No move considers nodes with more leaves than this.")] = None,
     shuffle: Annotated[bool, Option(help="Insert in random order, for data sorted by class.")] = False,
     seed: Annotated[int, Option(metavar="N", help="Seed of --shuffle, and of the sample with --workers.")] = 0,

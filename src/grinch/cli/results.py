@@ -91,7 +91,8 @@ class Results:
         labels = self.points.labels
         if labels is None or self.tree is None:
             return {}
-        found = {"dendrogram_purity": dendrogram_purity(self.tree, labels.tolist())}
+        ties = "split" if self.model is None else self.model.purity_ties
+        found = {"dendrogram_purity": dendrogram_purity(self.tree, labels.tolist(), ties=ties)}
         if self.flat is not None:
             found["pairwise_f1"] = pairwise_f1(labels.tolist(), self.flat)
         return found

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from grinch.cuts import cut_best_f1
 from grinch.estimators.checks import no_advice
 from grinch.estimators.registry import make_system
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.running import peak_memory
 
@@ -43,8 +44,8 @@ def run(job: dict[str, Any]) -> None:
     method = {"name": job["method"], "linkage": job["linkage"], "metric": job["metric"], **job["settings"]}
     # Compiling is paid once on a machine, and is not what is to be compared.
     with no_advice():
-        small = make_system(**method).fit(np.asarray(vectors[:300])).tree_
-    small.depths()
+        small = make_system(**method).fit(np.asarray(vectors[:300]))
+    small.tree_.depths()
     if labels is not None:
         scores(small, labels[:300])
     points = np.array(vectors)
@@ -58,18 +59,20 @@ def run(job: dict[str, Any]) -> None:
         reset_peak_memory()
         start = time.perf_counter()
         with no_advice():
-            tree = make_system(**method).fit(points).tree_
+            model = make_system(**method).fit(points)
+            tree = model.tree_
         seconds = time.perf_counter() - start
         found: dict[str, float] = {"seconds": seconds, "depth": float(tree.depths().max())}
         if peak := peak_memory():  # not every system says
             found["memory"] = max(peak - before, 0)
         if labels is not None:
-            found.update(scores(tree, labels[order]))
+            found.update(scores(model, labels[order]))
         say(seed=seed, found=found)
 
 
-def scores(tree: Any, labels: npt.NDArray[Any]) -> dict[str, float]:
-    return {"purity": dendrogram_purity(tree, labels), "f1": pairwise_f1(labels, cut_best_f1(tree, labels))}
+def scores(model: TreeClusterer, labels: npt.NDArray[Any]) -> dict[str, float]:
+    purity = dendrogram_purity(model.tree_, labels, ties=model.purity_ties)
+    return {"purity": purity, "f1": pairwise_f1(labels, cut_best_f1(model.tree_, labels))}
 
 
 def say(**message: Any) -> None:

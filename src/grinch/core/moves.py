@@ -132,11 +132,12 @@ def climb(state: State, x: int, c: int) -> int:
     """Return up from c while it prefers its own sibling to x.
 
     Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
-    and nothing has to be swapped. And where x has nothing in common with its nearest neighbour, no cap keeps it in a
-    group that it has no place in.
+    and nothing has to be swapped. And by a rule of ours no cap keeps x in a group that it has no place in.
     """
     f, p = similarity(state, x, c), parent(state, c)
-    cap = NO_LIMIT if is_apart(arrays_of(state), x, c, f) else reach(state, state.rules.rotate_cap)
+    cap = reach(state, state.rules.rotate_cap)
+    if state.rules.uncap_unrelated and is_apart(arrays_of(state), x, c, f):
+        cap = NO_LIMIT
     while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), f):
         state.counts[ROTATIONS] += 1
         c, p = p, parent(state, p)

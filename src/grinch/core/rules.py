@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._by_reference import by_reference
+from grinch._checks import check_count
 from grinch.errors import SavedModelError, unknown_name
 from grinch.tree.links import NO_LIMIT
 
@@ -23,8 +24,8 @@ NEED_GRAFTS = ("balanced_ties", "release", "polish")
 class Rules(NamedTuple):
     """The moves and their reach: a value for ``Grinch(mode=...)`` instead of the name of a mode.
 
-    Start from a mode and change what you like with :meth:`fast`, :meth:`paper` or :meth:`exact`; ``cap`` there sets
-    the three caps at once (a dict for single ones, ``float("inf")`` for none).
+    Start from a mode and change what you like with :meth:`fast`, :meth:`paper`, :meth:`authors` or :meth:`exact`;
+    ``cap`` there sets the three caps at once (a dict for single ones, ``float("inf")`` for none).
 
     >>> from grinch import Rules
     >>> Rules.fast(cap=100, single_elimination=True).graft_cap
@@ -43,10 +44,15 @@ class Rules(NamedTuple):
     """Grafting ends for a point once two nodes both prefer their siblings."""
     single_search: bool = False
     """The candidates of all grafts come from the one neighbour search of the point."""
+    n_candidates: int = 25
+    """How many neighbours that search finds, unless ``n_neighbors`` of the estimator is given."""
     rotate_cap: int = NO_LIMIT
     """No rotation or pull at a node with more leaves than this."""
     graft_cap: int = NO_LIMIT
     restructure_cap: int = NO_LIMIT
+    uncap_unrelated: bool = False
+    """The cap of rotations does not hold for a point that has nothing in common with its nearest neighbour, such as a
+    row of zeros: it would stay in a group that it has no place in."""
     growing_caps: bool = False
     """Caps start at 100 and grow with the tree, to a tenth of its points, up to the caps."""
     light_grafts: bool = False
@@ -90,8 +96,17 @@ class Rules(NamedTuple):
 
     @classmethod
     def paper(cls, **changes: Any) -> Rules:
-        """Return rules with the paper's approximations: a cap of 100, single elimination, a single search."""
+        """Return the rules of the paper's large experiments (its section 4.2): single elimination, a cap of 100 on
+        rotations alone, a single search of 50 neighbours.
+        """
         return PAPER.changed(**changes)
+
+    @classmethod
+    def authors(cls, **changes: Any) -> Rules:
+        """Return the rules of the script for ALOI that the authors published: the paper's, with a cap of 100 on grafts
+        and restructuring, too.
+        """
+        return AUTHORS.changed(**changes)
 
     @classmethod
     def exact(cls, **changes: Any) -> Rules:
@@ -123,6 +138,7 @@ FAST = EXACT._replace(
     rotate_cap=300,
     graft_cap=300,
     restructure_cap=300,
+    uncap_unrelated=True,
     growing_caps=True,
     light_grafts=True,
     brief_grafts=True,
@@ -133,13 +149,13 @@ FAST = EXACT._replace(
     most_entries=128,
 )
 
-PAPER = EXACT._replace(
-    pull=False, single_search=True, single_elimination=True, rotate_cap=100, graft_cap=100, restructure_cap=100
-)
+PAPER = EXACT._replace(pull=False, single_search=True, single_elimination=True, rotate_cap=100, n_candidates=50)
+AUTHORS = PAPER._replace(graft_cap=100, restructure_cap=100)
 
 ROTATE = FAST._replace(
     graft=False,
     restructure=False,
+    uncap_unrelated=False,
     balanced_ties=False,
     release=False,
     lagging=False,
@@ -150,8 +166,7 @@ ONLINE = ROTATE._replace(rotate=False)
 # What is left of a removal when nothing is repaired.
 NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
 
-MODES: dict[str, Rules] = {"fast": FAST, "paper": PAPER, "exact": EXACT}
-N_NEIGHBORS = 25
+MODES: dict[str, Rules] = {"fast": FAST, "paper": PAPER, "authors": AUTHORS, "exact": EXACT}
 
 
 def rules_of(mode: Any) -> Rules:
@@ -175,6 +190,8 @@ def checked_rules(rules: Rules) -> Rules:
             chosen[name] = _whole_number(name, value, "leaves")
         elif name == "most_entries":
             chosen[name] = _whole_number(name, value, "entries")
+        elif name == "n_candidates":
+            chosen[name] = check_count(name, value, 1)
         elif value not in (True, False):
             raise ValueError(f"{name} must be True or False; got {value!r}")
         else:
@@ -196,6 +213,10 @@ def rules_to_state(rules: Rules) -> dict[str, Any]:
 
 
 def rules_from_state(state: Any) -> Rules:
+    if isinstance(state, dict) and "rotate_cap" in state:
+        # Rules of 0.1.0 and before: without caps, this rule says nothing.
+        since = {"n_candidates": EXACT.n_candidates, "uncap_unrelated": state["rotate_cap"] != NO_LIMIT}
+        state = {**since, **state}
     if not isinstance(state, dict) or set(state) != set(Rules._fields):
         raise SavedModelError(f"rules are not those that this version knows: {state!r:.200}")
     return checked_rules(Rules(**state))

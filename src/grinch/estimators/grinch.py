@@ -16,7 +16,7 @@ from grinch._checks import check_count, check_flag, check_name, count_rows
 from grinch._interrupts import uninterrupted
 from grinch._types import Slots
 from grinch.core.engine import Engine
-from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
+from grinch.core.rules import ONLINE, ROTATE, Rules, rules_of
 from grinch.core.view import Places
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError
@@ -35,11 +35,12 @@ from grinch.tree import NONE, Tree
 
 
 class Checked(NamedTuple):
-    """Parameters that were accepted, with the linkage and the rules that they name."""
+    """Parameters that were accepted, with the linkage, the rules and the number of neighbours that they mean."""
 
     given: list[Any]
     linkage: VectorLinkage | Linkage
     rules: Rules
+    n_neighbors: int
 
 
 @dataclass(eq=False, repr=False)
@@ -63,10 +64,10 @@ class Grinch(IncrementalClusterer):
         the same linkage), ``"dot"``, ``"hellinger"`` (for counts: the cosine of their square roots), or a distance that
         scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a
         compiled linkage, the metric of the neighbour search (default ``"cosine"``).
-    mode : {"fast", "paper", "exact"} or Rules, default="fast"
-        The moves and their reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's approximations, ``"exact"``
-        without any, which carries the paper's guarantee; or rules of your own, such as ``Rules.fast(cap=100)``
-        (:class:`~grinch.Rules`).
+    mode : {"fast", "paper", "authors", "exact"} or Rules, default="fast"
+        The moves and their reach: ``"fast"`` for everyday use, ``"paper"`` with the settings of the paper's large
+        experiments, ``"authors"`` with those of its authors' script, ``"exact"`` without approximation, which carries
+        the paper's guarantee; or rules of your own, such as ``Rules.fast(cap=100)`` (:class:`~grinch.Rules`).
     n_clusters : int, optional
         Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
@@ -88,8 +89,9 @@ class Grinch(IncrementalClusterer):
         approximate by an index of cells. ``"auto"`` is exact up to 16,384 vectors and continues with the index. For a
         linkage of your own, :class:`~grinch.neighbors.ByVector`, :class:`~grinch.neighbors.ByKey`, or a list of them,
         propose the candidates.
-    n_neighbors : int, default=25
-        Number of neighbours searched for each point; grafts choose among them.
+    n_neighbors : int, optional
+        Number of neighbours searched for each point; grafts choose among them. By default 25, and 50 in the paper's
+        and the authors' mode.
     refine_passes : int, default=0
         Passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
     check_linkage : bool, default=False
@@ -154,7 +156,7 @@ class Grinch(IncrementalClusterer):
     mode: str | Rules = "fast"
     cut: str = "sizeable"
     search: Any = "auto"
-    n_neighbors: int = N_NEIGHBORS
+    n_neighbors: int | None = None
     refine_passes: int = 0
     check_linkage: bool = False
 
@@ -383,7 +385,7 @@ class Grinch(IncrementalClusterer):
 
     def prepare(self, X: Any, reset: bool) -> Prepared:
         """Check the parameters, then X; nothing changes before all of them are accepted."""
-        _, linkage, rules = self.checked_parameters(reset)
+        _, linkage, rules, n_neighbors = self.checked_parameters(reset)
         with nullcontext() if reset or not self._keeps_sparse() else hinting_at_columns(X, self.n_features_in_):
             rows = self._rows_for(linkage, X, reset, stays_sparse=stays_sparse(linkage))
 
@@ -391,8 +393,8 @@ class Grinch(IncrementalClusterer):
             return Engine(
                 linkage,
                 rules,
-                search=self._candidates(linkage, rules),
-                n_neighbors=self.n_neighbors,
+                search=self._candidates(linkage, rules, n_neighbors),
+                n_neighbors=n_neighbors,
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
                 hook=Polisher() if rules.polish else None,
@@ -410,10 +412,12 @@ class Grinch(IncrementalClusterer):
             return known
         linkage, rules = linkage_of(self.linkage, self.metric), rules_of(self.mode)
         check_search(self.search)
-        check_count("n_neighbors", self.n_neighbors, 1)
+        n_neighbors = rules.n_candidates
+        if self.n_neighbors is not None:
+            n_neighbors = check_count("n_neighbors", self.n_neighbors, 1)
         check_count("refine_passes", self.refine_passes, 0)
         self._choice()
-        checked = Checked(given, linkage, rules)
+        checked = Checked(given, linkage, rules, n_neighbors)
         if fitted is not None:
             fitted.checked = checked
         return checked
@@ -443,14 +447,21 @@ class Grinch(IncrementalClusterer):
     def _keeps_sparse(self) -> bool:
         return self.__sklearn_is_fitted__() and isinstance(self.engine().summaries, SparseSummaries)
 
-    def _candidates(self, linkage: VectorLinkage | Linkage, rules: Rules) -> Any:
+    def _building(self) -> dict[str, Any]:
+        found = super()._building()
+        if "n_neighbors" in found:
+            # By its number, for the default may change.
+            found["n_neighbors"] = self.checked_parameters(reset=False).n_neighbors
+        return found
+
+    def _candidates(self, linkage: VectorLinkage | Linkage, rules: Rules, n_neighbors: int) -> Any:
         """Return where to search: for linkages over pairs of vectors by matrix products, if the distance allows it."""
         if not isinstance(linkage, Pairwise) or not isinstance(self.search, str) or not rules.single_search:
             return self.search
         near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(str(linkage.distance))
         if near is None:
             return self.search
-        return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
+        return ByVector(np.stack, n_neighbors, near, index=self.search == "index")
 
 
 def stays_sparse(linkage: VectorLinkage | Linkage) -> bool:

@@ -64,6 +64,7 @@ class SCC(TreeClusterer):
     thresholds: Any = None
     cut: str = "sizeable"
 
+    purity_ties = "join"
     _own_parts = ()
 
     def prepare(self, X: Any, reset: bool) -> Prepared:

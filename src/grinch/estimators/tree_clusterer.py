@@ -106,6 +106,8 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     cut = "height"
     shuffle = False
     random_state = None
+    # What purity does with nodes of one score: counts them as they are, or as the one node that they stand for.
+    purity_ties: ClassVar[str] = "split"
     # The parameters that may be objects of the user's own.
     _own_parts: ClassVar[tuple[str, ...]] = ("linkage",)
     # Parameters that may change while a tree grows; the others are what it is built by.
@@ -439,7 +441,7 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             model.feature_names_in_ = np.array(columns, object)
         fitted = item(state, "fitted")
         if fitted is not None:
-            begun = saved.parameters_from_state(item(fitted, "parameters"), list(model._building()), given, now)
+            begun = saved.parameters_from_state(item(fitted, "parameters"), cls._names_of_building(), given, now)
             model._fitted = Fit.from_state(fitted, cls._builder_from_state(item(fitted, "builder"), begun), begun)
         return model
 
@@ -504,7 +506,11 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _building(self) -> dict[str, Any]:
         """Return the parameters that a tree is built by; the others may change at any time."""
-        return {name: getattr(self, name) for name in parameters_of(type(self)) if name not in self._free}
+        return {name: getattr(self, name) for name in self._names_of_building()}
+
+    @classmethod
+    def _names_of_building(cls) -> list[str]:
+        return [name for name in parameters_of(cls) if name not in cls._free]
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:

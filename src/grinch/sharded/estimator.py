@@ -21,7 +21,7 @@ import grinch
 from grinch import cuts
 from grinch._checks import available_memory, check_flag, taken
 from grinch._types import Labels
-from grinch.core.rules import N_NEIGHBORS, Rules
+from grinch.core.rules import Rules
 from grinch.errors import ShardError
 from grinch.estimators.checks import advise_on_n_clusters, advise_on_points, advise_on_threshold, check_ids
 from grinch.estimators.fit import Fit
@@ -131,7 +131,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     min_cluster_size: int = 1
     noise: bool = False
     search: Any = "auto"
-    n_neighbors: int = N_NEIGHBORS
+    n_neighbors: int | None = None
     refine_passes: int = 0
     shuffle: bool = False
     random_state: int = 0

@@ -91,10 +91,10 @@ def open(
         raise unknown_name("dtype", dtype, DTYPES)
     refuse_sharded(folder)
     how = inputs.check_how(n_clusters, threshold, cut or "sizeable", "auto" if layer is None else layer)
-    # By its name, for the default may change.
+    # By its name and its number, for defaults may change.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
     model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
-    own_linkage = model.checked_parameters().linkage
+    _, own_linkage, _, model.n_neighbors = model.checked_parameters()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
     asked = {"n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}

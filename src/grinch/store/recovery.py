@@ -276,6 +276,7 @@ class Remains:
                     f" {str(self.folder)!r} is: 'cosine' was the default once, and 'sqeuclidean' is"
                 )
             model = Grinch(**self._given)
+            model.n_neighbors = model.checked_parameters().n_neighbors
         else:
             raise ValueError(
                 f"linkage must be given, and metric, mode, n_neighbors and search unless they are the default ones: no"

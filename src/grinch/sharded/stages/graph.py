@@ -168,8 +168,9 @@ def _turned(slots: Ids, numbers: Labels, apart: Weights, count: int) -> tuple[Id
 
 def _engine(job: Job, rows: Any) -> Engine:
     """Return an engine that looks for as many neighbours as :mod:`grinch.estimators.fit` needs."""
-    is_few = isinstance(job.linkage, VectorLinkage) and job.model.n_neighbors < LEAST_NEIGHBORS
-    return route.new_engine(job, rows, N_NEIGHBORS if is_few else job.model.n_neighbors)
+    n_neighbors = job.model.checked_parameters().n_neighbors
+    is_few = isinstance(job.linkage, VectorLinkage) and n_neighbors < LEAST_NEIGHBORS
+    return route.new_engine(job, rows, N_NEIGHBORS if is_few else n_neighbors)
 
 
 def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:

@@ -1,0 +1,112 @@
+"""The tables of the other systems, and of the paper's modes beside Rotate; fill.py puts them into the pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from tables import share, table
+
+HERE = Path(__file__).parent
+
+
+def read(name: str) -> Any:
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+# From paper_modes.json ----------------------------------------------------------------------------------------------
+
+
+def paper_modes() -> str:
+    modes = {name: f'`mode="{name}"`' for name in ("authors", "paper")}
+    titles = {"Rotate": "Rotate, cap 100", **modes, "default": "default"}
+    cells = []
+    for name, row in read("paper_modes.json").items():
+        found = [row["systems"][system] for system in titles]
+        head = f"{name}, {row['points']:,} ({len(found[0]['purity'])})"
+        seconds = " / ".join(f"{mean(each['seconds']):.1f}" for each in found)
+        cells.append([head, *(share(mean(each["purity"])) for each in found), seconds])
+    return table(["data", *titles.values(), "CPU seconds"], cells)
+
+
+# From perch.json ----------------------------------------------------------------------------------------------------
+
+BESIDE_AUTHORS = {
+    "Online": "Online",
+    "PERCH": "`Perch`",
+    "authors": "the authors' Python, without its balance rotations",
+    "PERCH-B": "`Perch(balance=True)`",
+    "authors' Scala, balanced": "the authors' Scala, which always balances",
+    "authors, balanced": "the authors' Python, which balances by another measure",
+}
+
+
+def perch_authors() -> str:
+    found = read("perch.json")["authors"]
+    cells = (
+        [title, *(share(row["purity"][system]) if system in row["purity"] else "–" for row in found.values())]
+        for system, title in BESIDE_AUTHORS.items()
+    )
+    return table(["", *(f"{name}, {row['points']:,}" for name, row in found.items())], cells)
+
+
+def perch_online() -> str:
+    found = read("perch.json")["online"]
+    titles = {"Online": "`Online`", "PERCH": "`Perch`", "PERCH-B": "`Perch(balance=True)`"}
+    cells = (
+        [title, *(share(mean(row["purity"][system])) for row in found.values())] for system, title in titles.items()
+    )
+    return table(["", *(f"{name}, {row['points']:,}" for name, row in found.items())], cells)
+
+
+def perch_time() -> str:
+    results = read("perch.json")
+    timed, lowest = results["time"], min(results["separated"].values())
+    seconds = ", ".join(f"{name} {row['seconds']:.0f}" for name, row in timed["systems"].items())
+    return (
+        f"CPU seconds for {timed['points']:,} points of {timed['features']} features: {seconds}. On"
+        f" {', '.join(results['separated'])} the lowest purity of PERCH is {share(lowest)}.\n"
+    )
+
+
+# From scc.json ------------------------------------------------------------------------------------------------------
+
+
+def scc() -> str:
+    found = read("scc.json")
+    systems = next(iter(found.values()))["systems"]
+    cells = [
+        [f"`{system.partition(',')[0]}`{system[len(system.partition(',')[0]) :]}"]
+        + [share(row["systems"][system]["purity"]) for row in found.values()]
+        for system in systems
+    ]
+    seconds = [f"{row['systems']['scc']['seconds']:.1f}" for row in found.values()]
+    header = ["", *(f"{name}, {row['points']:,}" for name, row in found.items())]
+    return table(header, [*cells, ["CPU seconds of `scc`", *seconds]])
+
+
+def scc_binary() -> str:
+    rows = [row["systems"] for row in read("scc.json").values()]
+    gains = {
+        title: max(row[system]["purity of the binary tree"] - row[system]["purity"] for row in rows)
+        for system, title in (("scc", "SCC"), ("affinity", "Affinity"), ("rnn", "reciprocal nearest neighbours"))
+    }
+    most = ", ".join(f"{share(gain)} for {title}" for title, gain in gains.items())
+    return f"The purity of the binary tree is higher, on these sets by at most {most}.\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "paper-modes": paper_modes,
+    "perch-authors": perch_authors,
+    "perch-online": perch_online,
+    "perch-time": perch_time,
+    "scc": scc,
+    "scc-binary": scc_binary,
+}
