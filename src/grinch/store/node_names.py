@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grinch._types import Counts, Floats
+from grinch._types import Counts, Floats, Ids
 from grinch.store.damage import DamagedStore, unusable
 
 FILE = "node-names.sqlite"
@@ -47,7 +47,7 @@ class NodeName(NamedTuple):
     size: int
     total: int
 
-    def similarities(self, n_left: int, counts: Counts, sizes: Counts, n: int) -> Floats:
+    def similarities(self, n_left: int, counts: Ids | Counts, sizes: Ids | Counts, n: int) -> Floats:
         """Return how similar groups of points are to the node, from 0 to 1.
 
         ``counts`` are the numbers of points of the name in each group, of ``n_left`` that are still there; ``sizes``
