@@ -12,9 +12,10 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
 from grinch import SCC, Tree, cluster_with
-from grinch.baselines.scc import neighbor_similarities, rounds
+from grinch.baselines.scc import neighbor_similarities
 from grinch.compare.worker import scores
 from grinch.metrics import dendrogram_purity
+from grinch.tree.rounds import rounds
 
 drawn_graphs = st.tuples(st.integers(0, 10**6), st.integers(1, 25), st.floats(0.0, 0.6))
 

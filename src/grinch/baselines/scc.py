@@ -10,13 +10,11 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from scipy.sparse.csgraph import connected_components
 
 from grinch._checks import count_rows
 from grinch._types import Advance, Floats
@@ -25,19 +23,10 @@ from grinch.baselines.hac import HACBuilder
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.summaries.vectors import dense_rows
-from grinch.tree import Tree
+from grinch.tree.rounds import rounds, tree_of_rounds
 
 RULES = ("scc", "affinity", "rnn")
 THRESHOLDS = np.geomspace(1.0, 1e-6, 200)
-
-Numbers64 = npt.NDArray[np.int64]
-
-
-class Round(NamedTuple):
-    """The next cluster of each cluster, and the score of the nodes that the round makes, below that of earlier ones."""
-
-    next_cluster: Numbers64
-    score: float
 
 
 class SCCBuilder(HACBuilder):
@@ -94,58 +83,3 @@ def neighbor_similarities(points: npt.NDArray[Any], is_euclidean: bool, k: int) 
     is_edge = values > 0
     graph = scipy.sparse.csr_matrix((values[is_edge], (np.nonzero(is_edge)[0], near[is_edge])), (n, n))
     return graph.maximum(graph.T)
-
-
-def rounds(graph: Any, thresholds: Any, strong: bool) -> Iterator[Round]:
-    """Yield a round for each threshold under which something joins, then without threshold until no edge is left.
-
-    What the graph does not connect is joined in a last round, at score 0.
-    """
-    sizes, score, waiting = np.ones(graph.shape[0]), np.inf, list(thresholds)
-    while graph.nnz:
-        threshold = waiting.pop(0) if waiting else -np.inf
-        sources, targets, similarities = best_arrows(graph, sizes)
-        kept = similarities >= threshold
-        arrows = scipy.sparse.csr_matrix((kept[kept], (sources[kept], targets[kept])), graph.shape)
-        n, labels = connected_components(arrows, connection="strong" if strong else "weak")
-        if n < len(sizes):
-            # Numbered by their first clusters: so do ties go to what came first.
-            labels = np.argsort(np.argsort(np.unique(labels, return_index=True)[1]))[labels]
-            score = float(min(similarities[kept].min(), np.nextafter(score, -np.inf)))
-            yield Round(labels, score)
-            sizes, edges = np.bincount(labels, sizes), graph.tocoo()
-            ends = labels[edges.row], labels[edges.col]
-            between = ends[0] != ends[1]
-            graph = scipy.sparse.csr_matrix((edges.data[between], (ends[0][between], ends[1][between])), (n, n))
-    if len(sizes) > 1:
-        yield Round(np.zeros(len(sizes), np.int64), min(0.0, float(np.nextafter(score, -np.inf))))
-
-
-def best_arrows(graph: Any, sizes: Floats) -> tuple[Numbers64, Numbers64, Floats]:
-    """Return the clusters with an edge, the most similar other of each (the first of equals), and the similarity."""
-    graph.sort_indices()
-    sources, starts = np.flatnonzero(np.diff(graph.indptr)), graph.indptr[:-1][np.diff(graph.indptr) > 0]
-    row = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-    similarities = graph.data / (sizes[row] * sizes[graph.indices])
-    best = np.maximum.reduceat(similarities, starts)
-    at_best = np.flatnonzero(similarities == np.repeat(best, np.diff(graph.indptr)[sources]))
-    first = at_best[np.searchsorted(at_best, starts)]
-    return sources, graph.indices[first].astype(np.int64), best
-
-
-def tree_of_rounds(all_rounds: Iterator[Round], n: int) -> Tree:
-    """Return the binary tree of rounds: children that join are paired, in order, again and again, at one score."""
-    nodes, pairs, scores = np.arange(n), [np.empty((0, 2), np.int64)], [np.empty(0)]
-    made = n
-    for labels, score in all_rounds:
-        order = np.argsort(labels, kind="stable")
-        nodes, groups = nodes[order], labels[order]
-        while len(nodes) > groups[-1] + 1:
-            place = np.arange(len(nodes)) - np.searchsorted(groups, groups)
-            second = np.flatnonzero(place % 2)
-            pairs.append(np.stack([nodes[second - 1], nodes[second]], axis=1))
-            scores.append(np.full(len(second), score))
-            nodes[second - 1] = made + np.arange(len(second))
-            made += len(second)
-            nodes, groups = np.delete(nodes, second), np.delete(groups, second)
-    return Tree.from_merges(np.concatenate(pairs), np.concatenate(scores), 1.0)

@@ -303,9 +303,10 @@ class Grinch(IncrementalClusterer):
         """Improve the current tree: insert points again, now that all their neighbours are known.
 
         Each pass removes the points one by one and reinserts them beside the nearest of all points. Then nodes swap
-        places with their aunts as long as that brings neighbours together and the linkage agrees (not with ``pull``, as
-        in ``mode="exact"``, whose guarantee swaps would break, nor without grafts). A pass that does not help is
-        undone, and is the last. ``refinements_`` reports the work and the gain. Ctrl-C leaves a valid tree of all
+        places with their aunts as long as that brings neighbours together and the linkage agrees, and the tree is
+        joined again by neighbours and by where they meet in the trees before and after (neither with ``pull``, as in
+        ``mode="exact"``, whose guarantee that would break, nor without grafts). A pass that does not help is undone,
+        and is the last. ``refinements_`` reports the work and the gain. Ctrl-C leaves a valid tree of all
         points.
 
         Parameters

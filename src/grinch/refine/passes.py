@@ -2,7 +2,8 @@
 
 A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
 swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
-linkage does not object. A pass that does not lower the cost of the tree is undone.
+linkage does not object. Last, the tree is joined again by neighbours, where it and the one before the pass agree with
+them (:mod:`grinch.refine.agreement`). A pass that does not lower the cost of the tree is undone.
 
 Neighbours alone can be wrong. A group of near-duplicates has too few members to fill their lists of neighbours, so they
 name points of other groups, and swaps would lead them into these. The linkage knows that they are far away.
@@ -21,8 +22,10 @@ from grinch.core.engine import Engine
 from grinch.core.moves import reinsert_all
 from grinch.neighbors.exact import BATCH
 from grinch.refine import neighbor_cost
+from grinch.refine.agreement import agreed_tree
 from grinch.refine.neighbor_cost import NeighborCost
 from grinch.tree.links import NONE, PARENT, SIZE
+from grinch.tree.tree import Tree
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
@@ -71,7 +74,7 @@ class Refiner:
         cost_before = cost = float("nan")
         made, ended = 0, "passes"
         for made in range(1, passes + 1):
-            before = engine.links.copied()
+            before, tree_before = engine.links.copied(), engine.tree()
             self._reinsert(self._chosen(points))
             near = neighbor_cost.without_far(
                 np.ascontiguousarray(self.near[:, : neighbor_cost.NAMED]), engine.summaries.leaf_rows(engine.n_slots)
@@ -80,6 +83,7 @@ class Refiner:
             cost_of = NeighborCost(neighbor_cost.graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
                 self._swap(cost_of)
+                self._join_again(tree_before)
             # Of the same neighbours, for more of them are known after the first pass.
             was, cost = cost_of.cost(before), cost_of.cost(engine.links)
             cost_before = was if made == 1 else cost_before
@@ -156,6 +160,16 @@ class Refiner:
                 break
         # Those of nodes that kept their leaves are sums of other parts by now.
         self.engine.summaries.forget()
+
+    def _join_again(self, before: Tree) -> None:
+        """Replace the tree by one on which it and the one before agree with the neighbours, if all are known."""
+        engine, slots = self.engine, self.engine.slots()
+        if not self.is_known[slots].all() or time.perf_counter() >= self.deadline:
+            return
+        number = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points
+        number[slots] = np.arange(len(slots))
+        tree = agreed_tree(number[self.near[slots]], (before, engine.tree()))
+        engine.restore(engine.links.arranged_as(tree.links))
 
 
 def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> int:

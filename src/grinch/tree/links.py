@@ -142,6 +142,18 @@ class Links(NamedTuple):
         new.head[[ROOT, LEAVES, USED]] = [new_id[self.root], n, n]
         return new, leaves, internal
 
+    def arranged_as(self, compact: Links) -> Links:
+        """Return a copy with the same leaves and ids, arranged as in a tree of as many leaves that has no gaps."""
+        leaves, internal = self.nodes()
+        new, n = self.copied(), len(leaves)
+        new_id = np.full(2 * n + 1, NONE, dtype=np.int32)  # one more, where NONE points
+        new_id[:n], new_id[n + 1 : 2 * n] = leaves, internal
+        for old in (np.arange(n), np.arange(n + 1, 2 * n)):
+            new.table[new_id[old], :SIZE] = new_id[compact.table[old, :SIZE]]
+            new.table[new_id[old], SIZE] = np.minimum(compact.table[old, SIZE], self.limit + 1)
+        new.head[ROOT] = new_id[compact.root]
+        return new
+
     def put_in_preorder(self) -> Ids:
         """Number the internal nodes by preorder: what is near in the tree is near in memory.
 
