@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist, squareform
 
 from engines import engine_in
 from grinch import Grinch, Tree
-from grinch.refine.agreement import LEAST_HEIGHT, MOST_ROUNDS, ONE_SIDED_PART, agreed_tree
+from grinch.refine.agreement import LEAST_HEIGHT, MOST_ROUNDS, ONE_SIDED_PART, agreed_tree, apartness
 from grinch.tree.checks import check_links
 from grinch.tree.links import NONE
 from grinch.tree.rounds import rounds
@@ -24,19 +24,18 @@ def nearest(X, k):
     return np.argsort(cdist(X, X) + 1e9 * np.eye(len(X)), axis=1)[:, :k].astype(np.int32)
 
 
-def met_at(tree, i, j):
-    heights = tree.heights()
-    return heights[tree.lca(i, j)] / heights[tree.root]
-
-
 def similarities(near, trees):
     """What every pair of points counts, one by one."""
     known = [{i, *near[i].tolist()} - {NONE} for i in range(len(near))]
     found = np.zeros((len(near), len(near)))
+    pairs = {(min(i, j), max(i, j)) for i, mine in enumerate(known) for j in mine - {i}}
+    met = [{pair: tree.heights()[tree.lca(*pair)] for pair in pairs} for tree in trees]
+    usual = [np.median(list(heights.values())) for heights in met]
     for i, mine in enumerate(known):
         for j in mine - {i}:
             both = 1.0 if i in known[j] else ONE_SIDED_PART
-            low = np.prod([(met_at(tree, i, j) + LEAST_HEIGHT) ** -2 for tree in trees])
+            pair = min(i, j), max(i, j)
+            low = np.prod([(heights[pair] / u + LEAST_HEIGHT) ** -2 for heights, u in zip(met, usual, strict=True)])
             found[i, j] = found[j, i] = both * len(mine & known[j]) * low
     return found
 
@@ -91,3 +90,11 @@ def test_points_keep_their_slots_after_removals(rng):
     assert np.median(sizes) < 20
     model.partial_fit(rng.normal(size=(50, 4)))
     check_links(engine_in(model).links)
+
+
+def test_how_far_apart_distant_points_are_kept_is_counted_pair_by_pair(rng):
+    X = rng.normal(size=(30, 2))
+    tree = Tree.from_scipy(linkage(X, "average"))
+    pairs, distances = rng.integers(0, 30, (50, 2)).astype(np.int32), rng.random(50)
+    expected = np.mean([d * tree.size(tree.lca(int(i), int(j))) for (i, j), d in zip(pairs, distances, strict=True)])
+    assert apartness(tree, pairs, distances) == pytest.approx(expected)

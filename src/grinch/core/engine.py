@@ -383,11 +383,16 @@ class Engine:
         """Return the points nearest to points in some slots, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit = self.n_slots if limit is None else limit
-        scores = np.empty(len(slots))
         with self.looking():
             found = self._nearest(slots, limit)
-            self.run(score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
-        return Nearest(found, self.summaries.in_units(scores))
+        return Nearest(found, self.score_pairs(slots, found[:, 0].astype(np.intp)))
+
+    def score_pairs(self, slots: Slots, others: Slots) -> Floats:
+        """Return the scores of points with other points, in the units of the linkage."""
+        scores = np.empty(len(slots))
+        with self.looking():
+            self.run(score_pairs, slots, others, scores, is_reading=True)
+        return self.summaries.in_units(scores)
 
     def _nearest(self, slots: Slots, limit: int) -> Ids:
         found = np.full((len(slots), self.search.k), NONE, np.int32)

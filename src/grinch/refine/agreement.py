@@ -23,8 +23,8 @@ from grinch.tree.tree import Tree
 
 # What a pair counts in which only one end names the other, for one in which both do.
 ONE_SIDED_PART = 0.3
-# The power of the height where two points meet, and the least height that counts, as a part of the root's.
-POWER, LEAST_HEIGHT = 2, 1e-3
+# The power of the height where two points meet, and the least height that counts, as a part of the usual one.
+POWER, LEAST_HEIGHT = 2, 0.1
 # Pairs that point at each other are joined for this many rounds; 10,000 points take 20 to 60. Ties take more.
 MOST_ROUNDS = 100
 # How a pair that connects parts of the graph compares with its weakest edge.
@@ -59,13 +59,19 @@ def agreed_tree(near: Ids, trees: Sequence[Tree]) -> Tree:
     return tree_of_rounds(rounds((edges + edges.T).tocsr(), (), strong=True, most_strong=MOST_ROUNDS), n)
 
 
+def apartness(tree: Tree, pairs: Ids, distances: Floats) -> float:
+    """Return how well a tree keeps distant points apart: the mean of distance times points under where a pair meets."""
+    sizes = tree.sum_upward((np.arange(tree.n_ids) < tree.n_leaves).astype(np.float64))
+    return float((distances * sizes[tree.common_ancestors(pairs[:, 0], pairs[:, 1])]).mean())
+
+
 def closeness(pairs: Ids, trees: Sequence[Tree]) -> Floats:
     """Return how close pairs of leaves are in some trees: the lower they meet, the closer."""
     found = np.ones(len(pairs))
-    for tree in trees:
+    for tree in trees if len(pairs) else ():
         heights = tree.heights()
         met = heights[tree.common_ancestors(pairs[:, 0], pairs[:, 1])]
-        found *= (met / (heights[tree.root] or 1.0) + LEAST_HEIGHT) ** -POWER
+        found *= (met / (np.median(met) or heights[tree.root] or 1.0) + LEAST_HEIGHT) ** -POWER
     return found
 
 

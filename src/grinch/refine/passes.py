@@ -22,7 +22,7 @@ from grinch.core.engine import Engine
 from grinch.core.moves import reinsert_all
 from grinch.neighbors.exact import BATCH
 from grinch.refine import neighbor_cost
-from grinch.refine.agreement import agreed_tree
+from grinch.refine.agreement import agreed_tree, apartness
 from grinch.refine.neighbor_cost import NeighborCost
 from grinch.tree.links import NONE, PARENT, SIZE
 from grinch.tree.tree import Tree
@@ -32,6 +32,10 @@ POINTS = ("all", "unsettled")
 GROUP = 16 * BATCH
 # A pass that lowers the cost by less than this part of it is the last.
 MIN_GAIN = 1e-3
+# A tree that was joined again may keep distant points less apart than that before the pass by this part.
+LESS_APART = 0.01
+# Pairs by which that is seen: this many for each point, and no more than that.
+PAIRS_EACH, MOST_PAIRS = 10, 100_000
 
 
 @dataclass(frozen=True)
@@ -162,14 +166,22 @@ class Refiner:
         self.engine.summaries.forget()
 
     def _join_again(self, before: Tree) -> None:
-        """Replace the tree by one on which it and the one before agree with the neighbours, if all are known."""
+        """Replace the tree by one on which it and the one before agree with the neighbours, if all are known.
+
+        Not where that brings distant points together: then a large group has drawn small ones in.
+        """
         engine, slots = self.engine, self.engine.slots()
         if not self.is_known[slots].all() or time.perf_counter() >= self.deadline:
             return
         number = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points
         number[slots] = np.arange(len(slots))
         tree = agreed_tree(number[self.near[slots]], (before, engine.tree()))
-        engine.restore(engine.links.arranged_as(tree.links))
+        one, step = np.random.default_rng(0).integers(0, len(slots), (2, min(PAIRS_EACH * len(slots), MOST_PAIRS)))
+        other = (one + 1 + step % (len(slots) - 1)) % len(slots)
+        scores, pairs = engine.score_pairs(slots[one], slots[other]), np.stack([one, other], axis=1).astype(np.int32)
+        distances = (scores.max() if engine.ceiling is None else engine.ceiling) - scores
+        if apartness(tree, pairs, distances) >= (1 - LESS_APART) * apartness(before, pairs, distances):
+            engine.restore(engine.links.arranged_as(tree.links))
 
 
 def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> int:
