@@ -540,14 +540,14 @@ DAY_SETS = {
 }
 
 
-def _fed() -> list[tuple[str, list[dict[str, float]], str]]:
+def _fed() -> dict[str, list[dict[str, float]]]:
     found = read("days.json")
-    return [(name, found[name], title) for name, title in DAY_SETS.items() if name in found]
+    return {title: found[name] for name, title in DAY_SETS.items() if name in found}
 
 
 def days() -> str:
     cells = []
-    for name, rows, title in _fed():
+    for title, rows in _fed().items():
         worst = max(max(ratio := row["clusters"] / row["clusters_fresh"], 1 / ratio) for row in rows)
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
@@ -568,7 +568,7 @@ def days() -> str:
 
 def days_ids() -> str:
     cells = []
-    for name, rows, title in _fed():
+    for title, rows in _fed().items():
         later, n = rows[1:], len(rows)
         cells.append(
             [
@@ -736,16 +736,16 @@ def filled(text: str) -> str:
         return f"<!-- figures: {name}{'; code: ' * bool(found)}{', '.join(found)} -->\n{part}{END}"
 
     text = MARKED.sub(with_code, text)
-    note = f"<!-- figures: {CODE_OF_PAGE} -->\n{_code_note(codes)}{END}"
+    note = f"<!-- figures: {CODE_OF_PAGE} -->\n{code_note(codes)}{END}"
     if codes and f"<!-- figures: {CODE_OF_PAGE} -->" not in text:
         return f"{text.rstrip()}\n\n{note}\n"
     return MARKED.sub(lambda marked: note if marked[1] == CODE_OF_PAGE else marked[0], text)
 
 
-def _code_note(digests: Iterable[str]) -> str:
+def code_note(digests: Iterable[str]) -> str:
     """Say which code wrote the figures of a page; which of them stands beside each, in the page's source.
 
-    >>> _code_note(["1a2b", "earlier", "1a2b"]), _code_note(["1a2b"])
+    >>> code_note(["1a2b", "earlier", "1a2b"]), code_note(["1a2b"])
     ('*Figures written by different code: 1a2b, earlier.*\\n', '*Figures written by code 1a2b.*\\n')
     """
     codes = sorted(set(digests))
