@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import claims
 import experiment_tables
 import sets
 import sharded_tables
@@ -714,6 +715,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "store-kills": store_kills,
     "service": service,
     "service-notes": service_notes,
+    "claims": claims.claims,
     **experiment_tables.PARTS,
     **sharded_tables.PARTS,
     **sparse_tables.PARTS,
