@@ -133,6 +133,26 @@ def search_settings() -> str:
     )
 
 
+def search_nsw() -> str:
+    rows = []
+    for key, row in read("nsw.json").items():
+        kind, n = key.split(", ")
+        if kind != "tree":
+            calls = f"{row['calls']:,.0f}, {row['calls_at_end']:,.0f}"
+            rows.append([f"{kind}, {int(n):,}", share(row["recall"]), calls, f"{row['us']:,.0f} µs"])
+    return table(["points", "recall of 25", "calls of f per insert: mean, last 500", "CPU per insert"], rows)
+
+
+def search_nsw_trees() -> str:
+    rows = {key.removeprefix("tree, "): row for key, row in read("nsw.json").items() if key.startswith("tree")}
+    most = rows["exact"]["calls"]
+    cells = [
+        [f'`search="{name}"`', f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / most), share(row["purity"])]
+        for name, row in rows.items()
+    ]
+    return table(["", "calls", "of those of exact search", "purity"], cells)
+
+
 def search_real() -> str:
     results = read("search.json")
     real = [key.split(", ") for key in results if not key.startswith(("mixture", "settings"))]
@@ -684,6 +704,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "search-recall": search_recall,
     "search-settings": search_settings,
     "search-real": search_real,
+    "search-nsw": search_nsw,
+    "search-nsw-trees": search_nsw_trees,
     "scale-tree": scale_tree,
     "scale-fit": scale_fit,
     "scale-single": scale_single,
