@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer import FLAGS, Asking, made_model, served
+from written import write_figures
 
 OUT = Path(__file__).parent / "first_screen.json"
 SIZES = ((22_500, 384), (100_000, 64), (1_000_000, 16))
@@ -51,7 +52,7 @@ def main() -> None:
         paths = args.path or [made_model(Path(folder) / f"{n}x{d}.grinch", n, d) for n, d in SIZES]
         found: dict[str, Any] = {"load": os.getloadavg()[0], "page_bytes": page_bytes()}
         found["screens"] = {path.name: measured(path, args.umap) for path in paths}
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    write_figures(args.out, found)
     print(json.dumps(found, indent=1))
 
 
