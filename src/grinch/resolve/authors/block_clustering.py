@@ -125,7 +125,7 @@ BY_VECTOR, BY_COAUTHOR = 25, 10
 GRINCH_SETTINGS: dict[str, Any] = {
     "n_neighbors": 10,
     # Without polishing, which merges all summaries of a tree again: slow here.
-    "mode": Rules.fast(cap=200, single_elimination=True, light_grafts=False, polish=False),
+    "mode": Rules.fast(cap=1000, single_elimination=True, light_grafts=False, polish=False),
 }
 
 

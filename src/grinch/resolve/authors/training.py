@@ -129,6 +129,8 @@ _HeldOut = tuple[list[tuple[Model, Block]], Matrix, Matrix]
 
 # A round learns from at most this many blocks, and from a sample of this size of each block that is larger.
 MOST_RECORDS, MOST_BLOCKS = 300, 40
+# The threshold is chosen on larger samples, for it decides about the large groups of large blocks.
+MOST_TO_CUT = 1500
 N_FOLDS = 3
 # The methods whose merges are learned from, and on whose trees the threshold is chosen.
 PROPOSERS = ("hac", "grinch")
@@ -256,7 +258,7 @@ class _Trainer:
             self.progress(f"fold {fold + 1} of {n_folds}: {len(names) - len(out)} names, {len(out)} held out")
             model, _ = self._fit_rounds([blocks[name] for name in names if name not in out], rng)
             for name in _choose(out, MOST_BLOCKS, rng):
-                block = sample_records(blocks[name], 2 * MOST_RECORDS, rng)
+                block = sample_records(blocks[name], MOST_TO_CUT, rng)
                 held_out.append((model, block))
                 for method in PROPOSERS:
                     samples = sample_merges(sample_records(block, MOST_RECORDS, rng), model, rng, method)
