@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean, pstdev
 
 import claims
 import experiment_tables
@@ -364,6 +365,17 @@ def authors() -> str:
         if of_data["grinch"]["paper (F1)"]:
             cells.append(["*the paper*", *(f"*{share(of_data[name]['paper (F1)'])}*" for name in SYSTEMS)])
     return table(["", *SYSTEMS.values()], cells)
+
+
+def authors_orders() -> str:
+    rows = read("experiments/table3.json")["rows"]
+    cells = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        orders = {row["method"]: row.get("orders") for row in rows if row["data"] == data}
+        for split, (hac, grinch) in enumerate(zip(orders["hac"] or (), orders["grinch"] or (), strict=True)):
+            found = (hac[0], fmean(grinch), pstdev(grinch), min(grinch), max(grinch))
+            cells.append([data.partition(",")[0], str(split), *map(share, found)])
+    return table(["", "split", "HAC", "Grinch, mean", "deviation", "lowest order", "highest order"], cells)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -720,6 +732,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "linkage-choice": linkage_choice,
     "hint-loss": hint_loss,
     "authors": authors,
+    "authors-orders": authors_orders,
     "cuts-means": cuts_means,
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,
