@@ -10,12 +10,10 @@ By itself: python benchmarks/fill.py (page.py does it too)
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import experiment_tables
 import sets
@@ -23,17 +21,17 @@ import sharded_tables
 import sparse_tables
 import system_tables
 from tables import seconds, share, table
+from written import FILES_READ, code_of, read
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", flags=re.S)
+END = "<!-- end of figures -->"
+MARKED = re.compile(rf"<!-- figures: ([\w-]+)[^>]*-->\n.*?{END}", flags=re.S)
+# The last section of a page with figures, which says what code wrote them.
+CODE_OF_PAGE = "code"
 
 Rows = Mapping[str, Mapping[str, float]]
-
-
-def read(name: str) -> Any:
-    return json.loads((HERE / name).read_text(encoding="utf-8"))
 
 
 # From results.json --------------------------------------------------------------------------------------------------
@@ -542,10 +540,14 @@ DAY_SETS = {
 }
 
 
+def _fed() -> dict[str, list[dict[str, float]]]:
+    found = read("days.json")
+    return {title: found[name] for name, title in DAY_SETS.items() if name in found}
+
+
 def days() -> str:
     cells = []
-    for name, title in DAY_SETS.items():
-        rows = read("days.json")[name]
+    for title, rows in _fed().items():
         worst = max(max(ratio := row["clusters"] / row["clusters_fresh"], 1 / ratio) for row in rows)
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
@@ -566,8 +568,7 @@ def days() -> str:
 
 def days_ids() -> str:
     cells = []
-    for name, title in DAY_SETS.items():
-        rows = read("days.json")[name]
+    for title, rows in _fed().items():
         later, n = rows[1:], len(rows)
         cells.append(
             [
@@ -721,9 +722,34 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """The text of a page with the figures as they are in the files now."""
+    """Return the text of a page with the figures as they are in the files now, and which code wrote them."""
+    codes: list[str] = []
 
-    return MARKED.sub(lambda marked: marked[1] + _part(marked[2]) + marked[3], text)
+    def with_code(marked: re.Match[str]) -> str:
+        name = marked[1]
+        if name == CODE_OF_PAGE:
+            return marked[0]
+        FILES_READ.clear()
+        part = _part(name)
+        found = code_of(FILES_READ)
+        codes.extend(found)
+        return f"<!-- figures: {name}{'; code: ' * bool(found)}{', '.join(found)} -->\n{part}{END}"
+
+    text = MARKED.sub(with_code, text)
+    note = f"<!-- figures: {CODE_OF_PAGE} -->\n{code_note(codes)}{END}"
+    if codes and f"<!-- figures: {CODE_OF_PAGE} -->" not in text:
+        return f"{text.rstrip()}\n\n{note}\n"
+    return MARKED.sub(lambda marked: note if marked[1] == CODE_OF_PAGE else marked[0], text)
+
+
+def code_note(digests: Iterable[str]) -> str:
+    """Say which code wrote the figures of a page; which of them stands beside each, in the page's source.
+
+    >>> code_note(["1a2b", "earlier", "1a2b"]), code_note(["1a2b"])
+    ('*Figures written by different code: 1a2b, earlier.*\\n', '*Figures written by code 1a2b.*\\n')
+    """
+    codes = sorted(set(digests))
+    return f"*Figures written by {'different code:' if len(codes) > 1 else 'code'} {', '.join(codes)}.*\n"
 
 
 def _part(name: str) -> str:

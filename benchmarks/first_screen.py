@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 import grinch
 from explorer import FLAGS, Asking, made_model, served, spread, walks
+from written import write_figures
 
 OUT = Path(__file__).parent / "first_screen.json"
 MIXTURES = {"100k": (100_000, 64), "million": (1_000_000, 16)}
@@ -58,7 +59,7 @@ def main() -> None:
             title, path = made(name, Path(folder))
             screens[title] = {"load": round(os.getloadavg()[0], 1), **measured(path, args.umap)}
             found = {"machine": MACHINE, "page_bytes": page_bytes(), "screens": screens}
-            args.out.write_text(json.dumps(found, indent=1) + "\n")
+            write_figures(args.out, found)
     print(json.dumps(found, indent=1))
 
 

@@ -76,7 +76,15 @@ def plain(tree: ast.AST) -> str:
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """Return the code of a function of the experiments, and of all functions and constants there that it uses."""
+    """Return the code of a function of the experiments, and of all functions and constants there that it uses.
+
+    Of what is built in, the name will do:
+
+    >>> source_of(dict)
+    'dict'
+    """
+    if inspect.isbuiltin(function) or function.__module__ == "builtins":
+        return function.__name__
     found: dict[str, str] = {}
     _collect(sys.modules[function.__module__], function.__name__, found)
     return "\n".join(found[name] for name in sorted(found))
