@@ -78,10 +78,13 @@ def test_the_tree_does_not_wait_for_names(made_store, open_page, monkeypatch):
         shown.until("s.blocks > 20", waits=False)
         assert not any("lisbon" in block["title"] for block in shown.blocks() if block["size"] > 1)
         assert "finding names" in shown.text("#progress")
+        shown.until("document.querySelectorAll('.cluster').length", waits=False)
+        assert shown.text(".cluster:first-child .name") in TOPICS
         go.set()
         shown.until("s.hasWords")
         shown.until("grinchPage.blocks().some((block) => block.size > 1 && block.title.includes('lisbon'))")
         assert shown.page.locator("#progress").is_hidden()
+        shown.until("document.querySelector('#panel-clusters').textContent.includes('lisbon')")
 
 
 @pytest.mark.parametrize("kind", ["store", "model"])
