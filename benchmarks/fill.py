@@ -496,10 +496,10 @@ def saving() -> str:
 def store_rates() -> str:
     rates = read("store.json")["rates"]
     cells = []
-    for size in (10_000, 100, 1):
-        row = rates[f"batches of {size}"]
+    for batch in (10_000, 100, 1):
+        row = rates[f"batches of {batch}"]
         speeds = [f"{row[f'{name}, points a second']:,.0f}" for name in ("estimator", "store")]
-        cells.append([f"batches of {size:,}", *speeds, f"{row['ratio']:.2f}"])
+        cells.append([f"batches of {batch:,}", *speeds, f"{row['ratio']:.2f}"])
     return table(["points a second", "`partial_fit`", "a store", "ratio"], cells)
 
 
