@@ -22,7 +22,7 @@ import sets
 import sharded_tables
 import sparse_tables
 import system_tables
-from tables import seconds, share, table
+from tables import seconds, share, size, table
 from written import FILES_READ, code_of, read
 
 HERE = Path(__file__).parent
@@ -529,10 +529,10 @@ def saving() -> str:
 def store_rates() -> str:
     rates = read("store.json")["rates"]
     cells = []
-    for size in (10_000, 100, 1):
-        row = rates[f"batches of {size}"]
+    for batch in (10_000, 100, 1):
+        row = rates[f"batches of {batch}"]
         speeds = [f"{row[f'{name}, points a second']:,.0f}" for name in ("estimator", "store")]
-        cells.append([f"batches of {size:,}", *speeds, f"{row['ratio']:.2f}"])
+        cells.append([f"batches of {batch:,}", *speeds, f"{row['ratio']:.2f}"])
     return table(["points a second", "`partial_fit`", "a store", "ratio"], cells)
 
 
@@ -667,6 +667,33 @@ def explorer() -> str:
     return table([head, "median", "most"], cells)
 
 
+# From first_screen.json ---------------------------------------------------------------------------------------------
+
+
+def first_screen() -> str:
+    found, cells = read("first_screen.json"), []
+    for title, row in found["screens"].items():
+        cold, warm, step = row["cold"], row["warm"], row["zoom_step_ms"]
+        by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
+        cells.append(
+            [
+                title,
+                *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
+                f"{step['p50']:.0f} / {step['p99']:.0f} ms",
+                f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",
+                share(row["neighbors_kept"]),
+                share(row["pca_kept"]),
+                by_umap,
+                size(row.get("export_bytes", 0)),
+                f"{row['load']:.0f}",
+            ]
+        )
+    head = ["", "tree, cold / warm", "names", "map", "step of zooming, median / 99 of 100", "map made (processor time)"]
+    parts = table([*head, "neighbours kept", "by PCA", "by umap-learn", "export", "load"], cells)
+    machine, page = found["machine"], size(found["page_bytes"])
+    return f"{parts}\nOn {machine}. Without compression the page itself is {page}.\n"
+
+
 # From service.json --------------------------------------------------------------------------------------------------
 
 
@@ -709,6 +736,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **{f"way-of-{of}": partial(way, of) for of in ("fit", "insert", "zoom")},
     "speed": speed,
     "explorer": explorer,
+    "first-screen": first_screen,
     "speed-notes": speed_notes,
     "tree-part": tree_part,
     "search-mixture": search_mixture,
