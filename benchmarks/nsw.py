@@ -2,9 +2,9 @@
 
     GRINCH_DATA=folder python benchmarks/nsw.py [NAME ...]      (15 minutes; without a folder, vectors alone)
 
-Vectors are the mixture of benchmarks/search.py, strings are name, birthday and birthplace of historical figures under
-an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25 found by the
-last points, that are as near as the 25 nearest. Writes benchmarks/nsw.json, line by line; what is there stays.
+Vectors are the mixture of benchmarks/search.py, strings are name, birthday and birthplace of historical figures
+under an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25, found by
+the last points, that are as near as the 25 nearest. Writes benchmarks/nsw.json, line by line; what is there stays.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from grinch.resolve.authors.training import train
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.arrays import SCORES
 from search import mixture
+from written import write_figures
 
 K, ASKED = 25, 500
 OUT = Path(__file__).with_suffix(".json")
@@ -202,7 +203,7 @@ def main(names: Sequence[str]) -> None:
             continue
         if key not in results and (key.startswith("vectors") or "GRINCH_DATA" in os.environ):
             results[key] = run()
-            OUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write_figures(OUT, results)
         print(key, results.get(key), flush=True)
 
 
