@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import claims
 import experiment_tables
 import sets
 import sharded_tables
@@ -552,7 +553,7 @@ def days() -> str:
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 f"{rows[-1]['clusters']:,}",
                 f"{rows[-1]['clusters_fresh']:,}",
                 f"{worst:.2f}",
@@ -644,7 +645,7 @@ def first_screen() -> str:
         by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
                 f"{step['p50']:.0f} / {step['p99']:.0f} ms",
                 f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",
@@ -742,6 +743,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "store-kills": store_kills,
     "service": service,
     "service-notes": service_notes,
+    "claims": claims.claims,
     **experiment_tables.PARTS,
     **sharded_tables.PARTS,
     **sparse_tables.PARTS,
