@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean, pstdev
 
 import claims
 import experiment_tables
@@ -131,6 +132,26 @@ def search_settings() -> str:
             for name, row in rows.items()
         ),
     )
+
+
+def search_nsw() -> str:
+    rows = []
+    for key, row in read("nsw.json").items():
+        kind, n = key.split(", ")
+        if kind != "tree":
+            calls = f"{row['calls']:,.0f}, {row['calls_at_end']:,.0f}"
+            rows.append([f"{kind}, {int(n):,}", share(row["recall"]), calls, f"{row['us']:,.0f} µs"])
+    return table(["points", "recall of 25", "calls of f per insert: mean, last 500", "CPU per insert"], rows)
+
+
+def search_nsw_trees() -> str:
+    rows = {key.removeprefix("tree, "): row for key, row in read("nsw.json").items() if key.startswith("tree")}
+    most = rows["exact"]["calls"]
+    cells = [
+        [f'`search="{name}"`', f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / most), share(row["purity"])]
+        for name, row in rows.items()
+    ]
+    return table(["", "calls", "of those of exact search", "purity"], cells)
 
 
 def search_real() -> str:
@@ -344,6 +365,17 @@ def authors() -> str:
         if of_data["grinch"]["paper (F1)"]:
             cells.append(["*the paper*", *(f"*{share(of_data[name]['paper (F1)'])}*" for name in SYSTEMS)])
     return table(["", *SYSTEMS.values()], cells)
+
+
+def authors_orders() -> str:
+    rows = read("experiments/table3.json")["rows"]
+    cells = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        orders = {row["method"]: row.get("orders") for row in rows if row["data"] == data}
+        for split, (hac, grinch) in enumerate(zip(orders["hac"] or (), orders["grinch"] or (), strict=True)):
+            found = (hac[0], fmean(grinch), pstdev(grinch), min(grinch), max(grinch))
+            cells.append([data.partition(",")[0], str(split), *map(share, found)])
+    return table(["", "split", "HAC", "Grinch, mean", "deviation", "lowest order", "highest order"], cells)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -712,6 +744,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "search-recall": search_recall,
     "search-settings": search_settings,
     "search-real": search_real,
+    "search-nsw": search_nsw,
+    "search-nsw-trees": search_nsw_trees,
     "scale-tree": scale_tree,
     "scale-fit": scale_fit,
     "scale-single": scale_single,
@@ -726,6 +760,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "linkage-choice": linkage_choice,
     "hint-loss": hint_loss,
     "authors": authors,
+    "authors-orders": authors_orders,
     "cuts-means": cuts_means,
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,

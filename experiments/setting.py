@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from experiments.cells import NOT_RUN, Cell, Cells, TimeUp
-from experiments.keys import ENGINE, ROOMS
+from experiments.keys import ENGINE, ROOMS, versions
 from grinch import __version__
 from grinch.datasets import Labelled, arrival, available, gaussian_mixture, load, paper_synthetic
 from grinch.estimators.registry import make_system
@@ -170,7 +170,8 @@ class Setting:
         """Return the settings, version and machine of a run."""
         run = {"seed": self.seed, "scale": self.scale.name, "seconds": round(seconds, 1), "version": __version__}
         processor = platform.processor() or platform.machine()
-        return {**run, "python": platform.python_version(), "processor": processor, "cores": os.cpu_count()}
+        machine = {"python": platform.python_version(), "processor": processor, "cores": os.cpu_count()}
+        return {**run, "libraries": ", ".join(versions()), **machine}
 
     def source(self, name: str, n: int | None = None, per_class: int = 20) -> Source:
         """Return a data set by name, or a sample of it if it has more points than ``n`` or the scale."""
