@@ -585,7 +585,7 @@ def days() -> str:
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 f"{rows[-1]['clusters']:,}",
                 f"{rows[-1]['clusters_fresh']:,}",
                 f"{worst:.2f}",
@@ -677,7 +677,7 @@ def first_screen() -> str:
         by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
                 f"{step['p50']:.0f} / {step['p99']:.0f} ms",
                 f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",
