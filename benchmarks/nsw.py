@@ -3,8 +3,8 @@
     GRINCH_DATA=folder python benchmarks/nsw.py [NAME ...]      (15 minutes; without a folder, vectors alone)
 
 Vectors are the mixture of benchmarks/search.py, strings are name, birthday and birthplace of historical figures under
-an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25 found by the
-last points, that are as near as the 25 nearest. Writes benchmarks/nsw.json, line by line; what is there stays.
+an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25 found by
+the last points that are as near as the 25 nearest. Writes benchmarks/nsw.json, line by line; what is there stays.
 """
 
 from __future__ import annotations
