@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import sets
+from written import write_figures
 
 OUT = Path(__file__).parent / "arrival.json"
 ORDERS = ("random", "sorted")
@@ -86,7 +87,7 @@ def main() -> None:
             result = measure(name)
             found = json.loads(OUT.read_text()) if OUT.exists() else {}
             found.setdefault(name, {})[asked.version] = result
-            OUT.write_text(json.dumps(found, indent=1) + "\n")
+            write_figures(OUT, found)
             print(name, result, flush=True)
     print(table(json.loads(OUT.read_text())))
 

@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from written import write_figures
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 START = """
@@ -95,7 +97,7 @@ def main() -> None:
         finally:
             subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(old)], check=True)
     results = {"commit": options.commit, **{name: medians(found) for name, found in rounds.items()}}
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(options.out, results)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from grinch.linkage.named import linkage_of
 from grinch.metrics import pairwise_f1
 from grinch.neighbors import make_search
 from stages import STAGES
+from written import write_figures
 
 # Beyond this, patience ends.
 GENIE_LIMIT = 50_000
@@ -291,7 +292,7 @@ def main() -> None:
     name = "results-quick.json" if options.quick else "results.json"
     options.out = options.out or Path(__file__).parent / name
     results = measure([5_000, 20_000] if options.quick else [5_000, 20_000, 50_000, 100_000])
-    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(options.out, results)
     show(results)
     console.print(f"\nWritten to {options.out}")
     if not options.quick:

@@ -17,6 +17,7 @@ import page
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 COUNT, SINGLE, ROUNDS = 1_000, 100, 5
 
@@ -87,7 +88,7 @@ def main() -> None:
     results = json.loads(path.read_text())
     results["changes"] = {**measure(100_000), "by_itself": True}
     results["targets"].update(target(results["changes"]))
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(path, results)
     page.write(results)
     print(json.dumps(results["changes"], indent=1))
 

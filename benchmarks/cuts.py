@@ -24,6 +24,7 @@ import sets
 from grinch import Grinch
 from grinch.cuts import cut_best_f1
 from grinch.datasets import arrival
+from written import write_figures
 
 OUT = Path(__file__).parent / "cuts.json"
 Found = dict[str, float]
@@ -119,7 +120,7 @@ def main() -> None:
     for name in names:
         found = measured(name, arguments.orders, arguments.methods.split(","))
         results[name] = {**results.get(name, {}), **found}
-        OUT.write_text(json.dumps(results, indent=1) + "\n")
+        write_figures(OUT, results)
         print(name, {method: results[name].get(method, {}).get("ari", "failed") for method in METHODS}, flush=True)
 
 

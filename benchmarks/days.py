@@ -40,6 +40,7 @@ from grinch.cuts.tracking import tracker
 from grinch.datasets import gaussian_mixture
 from identity import steady
 from store import warm_up
+from written import write_figures
 
 OUT = Path(__file__).parent / "days.json"
 Rows = tuple[np.ndarray, np.ndarray]
@@ -191,7 +192,7 @@ def main() -> None:
             found[f"stalls {arguments.points:,}"] = stalls(place, print, arguments.points)
         else:
             found[name] = PARTS[name](place, print) if name in PARTS else fed(name, place, print)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_figures(arguments.out, found)
     shutil.rmtree(place)
 
 

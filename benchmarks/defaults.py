@@ -29,6 +29,7 @@ from cuts import noise_alone
 from grinch import Grinch
 from grinch.cuts import cut_best_f1, cut_n_clusters
 from grinch.datasets import arrival, gaussian_mixture
+from written import write_figures
 
 OUT = Path(__file__).parent / "defaults.json"
 TOYS = ("blobs", "aniso", "varied", "moons", "circles", "15 blobs")
@@ -216,7 +217,7 @@ def main() -> None:
     results = json.loads(OUT.read_text()) if OUT.exists() else {}
     for name in sys.argv[1:] or PARTS:
         results[name] = PARTS[name]()
-        OUT.write_text(json.dumps(results, indent=1) + "\n")
+        write_figures(OUT, results)
         print(name, json.dumps(results[name]), flush=True)
 
 

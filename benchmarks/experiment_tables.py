@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import written
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "experiments"
@@ -23,7 +24,7 @@ Row = dict[str, Any]
 
 
 def read(name: str) -> Any:
-    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return written.read(f"{FOLDER.name}/{name}.json")
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -120,7 +121,7 @@ def open_cells() -> str:
     """Return the data sets that took too long or were not run, by table and system."""
     lines = []
     for path in sorted(FOLDER.glob("*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = read(path.stem)
         found: dict[str, dict[str, list[str]]] = {}
         for row in result["rows"]:
             for reason, columns in _reasons(row, result["columns"]).items():
@@ -154,7 +155,7 @@ def _reasons(row: Row, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def about() -> str:
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
+    results = [read(path.stem) for path in sorted(FOLDER.glob("*.json"))]
     told = [result["about"] for result in results if result["about"].get("scale") == "full"]
     if not told:
         raise FileNotFoundError(2, "no results", str(FOLDER / "table2.json"))

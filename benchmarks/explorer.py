@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from written import write_figures
+
 OUT = Path(__file__).parent / "explorer.json"
 SERVER = "from grinch.cli import main; main()"
 FLAGS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run")
@@ -47,7 +49,7 @@ def main() -> None:
             if browser := shutil.which("chromium"):
                 found["page"] = measure_page(url, browser)
             found["server"]["memory_mb"] = memory(process)
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    write_figures(args.out, found)
     print(json.dumps(found, indent=1))
 
 

@@ -9,7 +9,6 @@ imports and compiling are not.
 from __future__ import annotations
 
 import functools
-import json
 import sys
 import tempfile
 import threading
@@ -22,6 +21,7 @@ import numpy as np
 
 import grinch
 from grinch.core.engine import Engine
+from written import write_figures
 
 OUT = Path(__file__).parent / "files_run.json"
 PACKAGE = Path(grinch.__file__).parent
@@ -89,6 +89,6 @@ def zoom_step(folder: Path) -> Callable[[], Any]:
 
 if __name__ == "__main__":
     found = measured()
-    OUT.write_text(json.dumps(found, indent=1) + "\n")
+    write_figures(OUT, found)
     for what, files in found.items():
         print(f"{what}: {len(files)} files (at most {MOST[what]})\n  {' '.join(files)}")

@@ -10,30 +10,30 @@ By itself: python benchmarks/fill.py (page.py does it too)
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import fmean, pstdev
 
+import claims
 import experiment_tables
 import sets
 import sharded_tables
 import sparse_tables
 import system_tables
-from tables import seconds, share, table
+from tables import seconds, share, size, table
+from written import FILES_READ, code_of, read
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", flags=re.S)
+END = "<!-- end of figures -->"
+MARKED = re.compile(rf"<!-- figures: ([\w-]+)[^>]*-->\n.*?{END}", flags=re.S)
+# The last section of a page with figures, which says what code wrote them.
+CODE_OF_PAGE = "code"
 
 Rows = Mapping[str, Mapping[str, float]]
-
-
-def read(name: str) -> Any:
-    return json.loads((HERE / name).read_text(encoding="utf-8"))
 
 
 # From results.json --------------------------------------------------------------------------------------------------
@@ -132,6 +132,27 @@ def search_settings() -> str:
             for name, row in rows.items()
         ),
     )
+
+
+def search_nsw() -> str:
+    rows = []
+    for key, row in read("nsw.json").items():
+        kind, n = key.split(", ")[:2]
+        if kind != "tree":
+            calls = f"{row['calls']:,.0f}, {row['calls_at_end']:,.0f}"
+            rows.append([f"{kind}, {int(n):,}", share(row["recall"]), calls, f"{row['us']:,.0f} µs"])
+    return table(["points", "recall of 25", "calls of f per insert: mean, last 500", "CPU per insert"], rows)
+
+
+def search_nsw_trees() -> str:
+    rows = []
+    for key, row in read("nsw.json").items():
+        if key.startswith("tree"):
+            _, data, n, search = key.split(", ")
+            pairs = int(n) * (int(n) - 1) / 2
+            calls = [f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / pairs)]
+            rows.append([f'{data}, {int(n):,}, `search="{search}"`', *calls, share(row["purity"])])
+    return table(["strings", "calls", "share of all pairs", "purity"], rows)
 
 
 def search_real() -> str:
@@ -347,6 +368,17 @@ def authors() -> str:
     return table(["", *SYSTEMS.values()], cells)
 
 
+def authors_orders() -> str:
+    rows = read("experiments/table3.json")["rows"]
+    cells = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        orders = {row["method"]: row.get("orders") for row in rows if row["data"] == data}
+        for split, (hac, grinch) in enumerate(zip(orders["hac"] or (), orders["grinch"] or (), strict=True)):
+            found = (hac[0], fmean(grinch), pstdev(grinch), min(grinch), max(grinch))
+            cells.append([data.partition(",")[0], str(split), *map(share, found)])
+    return table(["", "split", "HAC", "Grinch, mean", "deviation", "lowest order", "highest order"], cells)
+
+
 # --------------------------------------------------------------------------------------------------------------------
 
 # From cuts.json -----------------------------------------------------------------------------------------------------
@@ -498,10 +530,10 @@ def saving() -> str:
 def store_rates() -> str:
     rates = read("store.json")["rates"]
     cells = []
-    for size in (10_000, 100, 1):
-        row = rates[f"batches of {size}"]
+    for batch in (10_000, 100, 1):
+        row = rates[f"batches of {batch}"]
         speeds = [f"{row[f'{name}, points a second']:,.0f}" for name in ("estimator", "store")]
-        cells.append([f"batches of {size:,}", *speeds, f"{row['ratio']:.2f}"])
+        cells.append([f"batches of {batch:,}", *speeds, f"{row['ratio']:.2f}"])
     return table(["points a second", "`partial_fit`", "a store", "ratio"], cells)
 
 
@@ -542,15 +574,19 @@ DAY_SETS = {
 }
 
 
+def _fed() -> dict[str, list[dict[str, float]]]:
+    found = read("days.json")
+    return {title: found[name] for name, title in DAY_SETS.items() if name in found}
+
+
 def days() -> str:
     cells = []
-    for name, title in DAY_SETS.items():
-        rows = read("days.json")[name]
+    for title, rows in _fed().items():
         worst = max(max(ratio := row["clusters"] / row["clusters_fresh"], 1 / ratio) for row in rows)
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 f"{rows[-1]['clusters']:,}",
                 f"{rows[-1]['clusters_fresh']:,}",
                 f"{worst:.2f}",
@@ -566,8 +602,7 @@ def days() -> str:
 
 def days_ids() -> str:
     cells = []
-    for name, title in DAY_SETS.items():
-        rows = read("days.json")[name]
+    for title, rows in _fed().items():
         later, n = rows[1:], len(rows)
         cells.append(
             [
@@ -633,6 +668,33 @@ def explorer() -> str:
     return table([head, "median", "most"], cells)
 
 
+# From first_screen.json ---------------------------------------------------------------------------------------------
+
+
+def first_screen() -> str:
+    found, cells = read("first_screen.json"), []
+    for title, row in found["screens"].items():
+        cold, warm, step = row["cold"], row["warm"], row["zoom_step_ms"]
+        by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
+        cells.append(
+            [
+                title.replace(" x ", " × "),
+                *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
+                f"{step['p50']:.0f} / {step['p99']:.0f} ms",
+                f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",
+                share(row["neighbors_kept"]),
+                share(row["pca_kept"]),
+                by_umap,
+                size(row.get("export_bytes", 0)),
+                f"{row['load']:.0f}",
+            ]
+        )
+    head = ["", "tree, cold / warm", "names", "map", "step of zooming, median / 99 of 100", "map made (processor time)"]
+    parts = table([*head, "neighbours kept", "by PCA", "by umap-learn", "export", "load"], cells)
+    machine, page = found["machine"], size(found["page_bytes"])
+    return f"{parts}\nOn {machine}. Without compression the page itself is {page}.\n"
+
+
 # From service.json --------------------------------------------------------------------------------------------------
 
 
@@ -675,6 +737,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **{f"way-of-{of}": partial(way, of) for of in ("fit", "insert", "zoom")},
     "speed": speed,
     "explorer": explorer,
+    "first-screen": first_screen,
     "speed-notes": speed_notes,
     "tree-part": tree_part,
     "search-mixture": search_mixture,
@@ -682,6 +745,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "search-recall": search_recall,
     "search-settings": search_settings,
     "search-real": search_real,
+    "search-nsw": search_nsw,
+    "search-nsw-trees": search_nsw_trees,
     "scale-tree": scale_tree,
     "scale-fit": scale_fit,
     "scale-single": scale_single,
@@ -696,6 +761,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "linkage-choice": linkage_choice,
     "hint-loss": hint_loss,
     "authors": authors,
+    "authors-orders": authors_orders,
     "cuts-means": cuts_means,
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,
@@ -713,6 +779,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "store-kills": store_kills,
     "service": service,
     "service-notes": service_notes,
+    "claims": claims.claims,
     **experiment_tables.PARTS,
     **sharded_tables.PARTS,
     **sparse_tables.PARTS,
@@ -721,9 +788,34 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """The text of a page with the figures as they are in the files now."""
+    """Return the text of a page with the figures as they are in the files now, and which code wrote them."""
+    codes: list[str] = []
 
-    return MARKED.sub(lambda marked: marked[1] + _part(marked[2]) + marked[3], text)
+    def with_code(marked: re.Match[str]) -> str:
+        name = marked[1]
+        if name == CODE_OF_PAGE:
+            return marked[0]
+        FILES_READ.clear()
+        part = _part(name)
+        found = code_of(FILES_READ)
+        codes.extend(found)
+        return f"<!-- figures: {name}{'; code: ' * bool(found)}{', '.join(found)} -->\n{part}{END}"
+
+    text = MARKED.sub(with_code, text)
+    note = f"<!-- figures: {CODE_OF_PAGE} -->\n{code_note(codes)}{END}"
+    if codes and f"<!-- figures: {CODE_OF_PAGE} -->" not in text:
+        return f"{text.rstrip()}\n\n{note}\n"
+    return MARKED.sub(lambda marked: note if marked[1] == CODE_OF_PAGE else marked[0], text)
+
+
+def code_note(digests: Iterable[str]) -> str:
+    """Say which code wrote the figures of a page; which of them stands beside each, in the page's source.
+
+    >>> code_note(["1a2b", "earlier", "1a2b"]), code_note(["1a2b"])
+    ('*Figures written by different code: 1a2b, earlier.*\\n', '*Figures written by code 1a2b.*\\n')
+    """
+    codes = sorted(set(digests))
+    return f"*Figures written by {'different code:' if len(codes) > 1 else 'code'} {', '.join(codes)}.*\n"
 
 
 def _part(name: str) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from grinch import HAC, Grinch
 from grinch.datasets import arrival, gaussian_mixture, load
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 SAMPLE = 10_000
 SAMPLED = {
@@ -143,7 +144,7 @@ def main() -> None:
         if name.replace(",", "") in [each.replace(",", "") for each in asked]:
             found = row(name, options.orders, not options.no_hac, options.variants.split(","))
             results[name] = {**results.get(name, {}), **found}
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            write_figures(options.out, results)
             figures = (f"{v} {r['purity']:.3f} {r['seconds']:.2f}s" for v, r in results[name].items())
             print(name, "|", " | ".join(figures), flush=True)
     if options.draw:

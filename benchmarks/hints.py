@@ -9,7 +9,6 @@ benchmarks/page.py fills the tables of docs/linkages.md and docs/development/lin
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from grinch import Grinch
 from grinch.datasets import Labelled, available, gaussian_mixture, load
 from grinch.hints.suggest import Candidate, suggest_linkage
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 POINTS, ORDERS = 3_000, 3
 # What the score was chosen on; all others are what it is judged by.
@@ -94,7 +94,7 @@ def main() -> None:
             rows.append({"data": name, "scaling": scaling, "is_chosen_on": is_chosen_on, **row(scaled, y)})
         console.print(f"[dim]{name} done[/dim]")
     found = {"points": POINTS, "orders": ORDERS, "rows": rows}
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_figures(options.out, found)
     console.print(report(rows))
 
 

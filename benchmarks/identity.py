@@ -26,6 +26,7 @@ import sets
 from grinch import Grinch, cuts
 from grinch.datasets import gaussian_mixture
 from grinch.store.state import ClusterTracking
+from written import write_figures
 
 HERE = Path(__file__).parent
 SETS = ("intents 5,000", "digits", "mixture 5,000", "usps 4,000")
@@ -180,7 +181,7 @@ def main() -> None:
                 means = {key: round(float(np.mean([row[key] for row in rows])), 3) for key in rows[0]}
                 print(name, cut, json.dumps(means), flush=True)
             print(name, "one removed", json.dumps(found["one_removed"]), flush=True)
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    write_figures(path, known)
 
 
 if __name__ == "__main__":

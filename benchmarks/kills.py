@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import random
 import select
@@ -40,6 +39,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+
+from written import write_figures
 
 OUT = Path(__file__).parent / "kills.json"
 ACKNOWLEDGED = struct.Struct("<qq")
@@ -563,7 +564,7 @@ def main() -> None:
     found = run(arguments.kills, arguments.seed, place, print)
     if not arguments.keep:
         shutil.rmtree(place)
-    arguments.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_figures(arguments.out, found)
     print(
         f"{found['kills']} kills, {len(found['failures'])} failures, {found['seconds']} s; written to {arguments.out}"
     )

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fill import fill_pages
+from fill import code_note, fill_pages
 from tables import table
+from written import code_of
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -135,6 +136,7 @@ def text(results: dict[str, Any]) -> str:
     parts = [INTRODUCTION.format(**machine), *([machine["note"] + "\n"] if "note" in machine else [])]
     for section in (systems, routines, linkages, changes, start_up):
         parts += section(results)
+    parts.append(code_note(code_of(["results.json"])))
     return "\n".join(parts)
 
 

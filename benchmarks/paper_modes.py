@@ -19,6 +19,7 @@ from fill import fill_pages
 from grinch import Grinch, Rules
 from grinch.datasets import Labelled, arrival, available, gaussian_mixture, load
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 FILE = Path(__file__).with_suffix(".json")
 # Title, name, points (of a sample, if there are more), and orders.
@@ -73,7 +74,7 @@ def main() -> None:
             results[title] = {"points": len(points.labels), "systems": by_system}
             print(title, {system: np.mean(found["purity"]).round(3) for system, found in by_system.items()}, flush=True)
     results = {title: results[title] for title, *_ in SETS if title in results}
-    FILE.write_text(json.dumps(results, indent=1) + "\n")
+    write_figures(FILE, results)
     fill_pages()
 
 

@@ -24,6 +24,7 @@ from fill import fill_pages
 from grinch import Online, Perch, Tree
 from grinch.datasets import Labelled, arrival, available, gaussian_mixture, load
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 FILE = Path(__file__).with_suffix(".json")
 # Title, name, points, and classes of the mixture.
@@ -167,7 +168,7 @@ def main() -> None:
     results: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
     for part in options.only.split(","):
         results[part] = parts[part]()
-        FILE.write_text(json.dumps(results, indent=1) + "\n")
+        write_figures(FILE, results)
     fill_pages()
 
 

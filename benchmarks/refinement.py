@@ -21,6 +21,7 @@ import sets
 from grinch import HAC, Grinch
 from grinch.datasets import arrival
 from grinch.metrics import dendrogram_purity
+from written import write_figures
 
 HALVES = {"choosing": sets.CHOOSING, "reporting": sets.REPORTING}
 OUT = Path(__file__).parent / "refinement.json"
@@ -93,7 +94,7 @@ def main() -> None:
             results[name] = row(name, options.orders or orders_of(len(sets.data(name)[1])), hac)
             print(line(name, results[name]), flush=True)
             known[half] = {**known.get(half, {}), **results}
-            options.out.write_text(json.dumps(known, indent=1) + "\n")
+            write_figures(options.out, known)
         print(half, "|", summary(results), flush=True)
 
 

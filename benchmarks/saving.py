@@ -7,7 +7,6 @@ The mixture is that of scale.py; the digits are scikit-learn's; sparse rows are 
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from sklearn.datasets import load_digits
 
 import grinch
 from scale import mixture
+from written import write_figures
 
 OUT = Path(__file__).parent / "saving.json"
 ATTEMPTS = 3
@@ -77,7 +77,7 @@ def main() -> None:
     rows.append(measured(f"{texts.shape[0]:,} texts", texts, "average", 8 * texts.nnz))
     rows.append(measured("2,000 records", numbers, near, 8 * len(numbers)))
     if not quick:
-        OUT.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_figures(OUT, rows)
     for row in rows:
         print(row)
 

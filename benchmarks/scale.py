@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from written import write_figures
+
 OUT = Path(__file__).parent / "scale.json"
 
 
@@ -296,7 +298,7 @@ def main() -> None:
             answer = done.stdout.strip().splitlines()
             found = json.loads(answer[-1]) if answer else {"error": done.stderr.strip().splitlines()[-1]}
             results.setdefault(name, {})[str(argument)] = found
-            OUT.write_text(json.dumps(results, indent=1) + "\n")
+            write_figures(OUT, results)
             print(name, argument, json.dumps(found), flush=True)
 
 

@@ -21,6 +21,7 @@ from grinch import SCC, Grinch
 from grinch.datasets import Labelled, arrival, available
 from grinch.metrics import dendrogram_purity
 from paper_modes import data
+from written import write_figures
 
 FILE = Path(__file__).with_suffix(".json")
 # Title, name, and points of a sample, if there are more.
@@ -87,7 +88,7 @@ def main() -> None:
             systems = {system: measured(X, y, settings) for system, settings in SYSTEMS.items()}
             results[title] = {"points": len(y), "systems": systems | grown(Labelled(X, y))}
             print(title, {system: found["purity"] for system, found in systems.items()}, flush=True)
-    FILE.write_text(json.dumps({title: results[title] for title, *_ in SETS if title in results}, indent=1) + "\n")
+    write_figures(FILE, {title: results[title] for title, *_ in SETS if title in results})
     fill_pages()
 
 

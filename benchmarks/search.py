@@ -33,6 +33,7 @@ from grinch.metrics import dendrogram_purity
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import BATCH, ExactSearch, Neighbors, batches, ranked
 from grinch.summaries.vectors import VectorSummaries
+from written import write_figures
 
 K, EXTRA = 25, 16
 OUT = Path(__file__).with_suffix(".json")
@@ -243,7 +244,7 @@ def noted(results: dict[str, Any], key: str, run: Callable[[], dict[str, float]]
     """Measure what is not in the file yet, and write it."""
     if key not in results:
         results[key] = run()
-        OUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write_figures(OUT, results)
     console.print(key, {name: round(value, 4) for name, value in results[key].items()})
 
 

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from written import write_figures
+
 HERE = Path(__file__).parent
 DIMENSIONS, CLASSES = 64, 200
 CLIENTS = (1, 32)
@@ -40,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder) / "store", given.n, given.seconds)
     print(json.dumps(found, indent=2))
-    (HERE / "service.json").write_text(json.dumps(found, indent=2) + "\n")
+    write_figures(HERE / "service.json", found)
 
 
 # Clients: the standard library alone, so that they take little of the machine ---------------------------------------

@@ -29,6 +29,7 @@ import numpy as np
 
 import sharded_model
 from scale import mixture, peak, purity, warm_up
+from written import write_figures
 
 OUT = Path(__file__).parent / "sharded.json"
 SETS = {"mixture": "", "mnist": "mnist", "image features": "image features", "speakers": "speakers"}
@@ -226,7 +227,7 @@ def write(out: Path, section: str, part: str, found: dict[str, Any]) -> None:
         results[section][part] = found
     else:
         results[section] = found
-    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_figures(out, results)
 
 
 def main() -> None:

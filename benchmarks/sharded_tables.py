@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from tables import hours, seconds, share, size, table
+from written import read
 
 FILE = Path(__file__).parent / "sharded.json"
 WHO = {"plain": "`Grinch`, one process", "1": "one worker", "2": "two workers"}
@@ -31,7 +31,7 @@ def of_section(name: str) -> Callable[[Callable[[Section], str]], Callable[[], s
     def made(function: Callable[[Section], str]) -> Callable[[], str]:
         @wraps(function)
         def filled() -> str:
-            section = json.loads(FILE.read_text(encoding="utf-8")).get(name)
+            section = read(FILE.name).get(name)
             return function(section) if section else f"*Not measured yet: python benchmarks/sharded.py {name}.*\n"
 
         return filled
@@ -169,7 +169,7 @@ def constants(found: Section) -> str:
 
 
 def to_store() -> str:
-    rows = json.loads(FILE.with_name("to_store.json").read_text(encoding="utf-8"))
+    rows = read("to_store.json")
     cells = []
     for n, found in rows.items():
         made, used = found["adopt"], found["insert"]

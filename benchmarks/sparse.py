@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse
 
 from scale import peak
+from written import write_figures
 
 OUT = Path(__file__).parent / "sparse.json"
 SYSTEMS = ("sparse", "sparse, whole means", "dense", "SVD-100, dense", "SVD-100, Birch", "BisectingKMeans")
@@ -304,7 +305,7 @@ def main() -> None:
             found = json.loads(done.stdout.strip().splitlines()[-1])
             results = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
             results.setdefault(section, {})[part] = found
-            OUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write_figures(OUT, results)
             print(section, part, json.dumps(found), flush=True)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tables import seconds, share, size, table
+from written import read
 
 FILE = Path(__file__).parent / "sparse.json"
 SETS = {"intents": "questions", "docstrings": "docstrings", "corpus": "made of 400,000 words"}
@@ -22,7 +22,7 @@ SYSTEMS = {
 
 
 def _section(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8")).get(name, {}) if FILE.exists() else {}
+    found: Mapping[str, Any] = read(FILE.name).get(name, {}) if FILE.exists() else {}
     return found
 
 

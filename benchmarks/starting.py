@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from written import write_figures
+
 FILE = Path(__file__).with_suffix(".json")
 STEPS = {
     "import": "from grinch import Grinch; import grinch",
@@ -72,7 +74,7 @@ def main() -> None:
     for name, seconds in found.items():
         print(f"{name:16} " + " ".join(f"{value:8.2f}" for value in seconds.values()))
     if is_written:
-        FILE.write_text(json.dumps(found, indent=1) + "\n")
+        write_figures(FILE, found)
 
 
 if __name__ == "__main__":

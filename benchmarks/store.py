@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from scale import mixture
+from written import write_figures
 
 OUT = Path(__file__).parent / "store.json"
 POINTS, MANY = 100_000, 1_000_000
@@ -336,7 +337,7 @@ def main() -> None:
         found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
         found[name] = json.loads(done.stdout.splitlines()[-1])
         found["machine"] = {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()}
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_figures(arguments.out, found)
         print(name, json.dumps(found[name], indent=1))
     if not arguments.place:
         shutil.rmtree(place)

@@ -29,6 +29,7 @@ import numpy as np
 
 import explorer
 import service
+from written import write_figures
 
 HERE = Path(__file__).parent
 N, MANY, DIMS = 100_000, 1_000_000, 16
@@ -182,7 +183,7 @@ def main() -> None:
     for which in ("p50 ms", "p99 ms", "longest predict ms"):
         title = f"predict over HTTP beside an insert of 10,000, {which}"
         note(found, title, {name: [[each[which]] for each in some] for name, some in beside.items()})
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_figures(options.out, found)
     if options.place is None:
         shutil.rmtree(place)
 

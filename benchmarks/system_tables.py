@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
 from tables import share, table
-
-HERE = Path(__file__).parent
-
-
-def read(name: str) -> Any:
-    return json.loads((HERE / name).read_text(encoding="utf-8"))
+from written import read
 
 
 def mean(values: Iterable[float]) -> float:

@@ -16,6 +16,7 @@ from PIL import Image
 
 from experiment_tables import FOLDER, IMAGES
 from fill import fill_pages
+from written import write_figures
 
 WIDTH = 1500
 
@@ -28,7 +29,7 @@ def take(folder: Path) -> list[str]:
     for path in sorted(folder.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         result.pop("curves")
-        (FOLDER / path.name).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_figures(FOLDER / path.name, result)
         if (picture := path.with_suffix(".png")).exists():
             _shrink(picture, IMAGES / picture.name)
         taken.append(path.stem)

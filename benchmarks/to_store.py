@@ -23,6 +23,7 @@ import numpy as np
 import grinch
 from grinch.tree import Tree
 from scale import peak
+from written import write_figures
 
 OUT = Path(__file__).parent / "to_store.json"
 DIMS, GROUP, N_CLUSTERS, SINGLES, WARM = 32, 100, 1_000, 21, 20_000
@@ -115,7 +116,7 @@ def main(sizes: list[int]) -> None:
         known = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
         known[str(n)] = found
         rows = dict(sorted(known.items(), key=lambda row: int(row[0])))
-        OUT.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_figures(OUT, rows)
         print(n, found)
 
 

@@ -119,7 +119,8 @@ def _summed_up(cells: list[list[Cell]]) -> dict[str, Any]:
         return figures
     for measure in ("f1", *MEASURES.values()):
         figures[measure] = float(np.mean([found[measure] for of_split in done for found in of_split]))
-    figures["deviation"] = float(np.mean([np.std([found["f1"] for found in of_split]) for of_split in done]))
+    figures["orders"] = [[round(found["f1"], 4) for found in of_split] for of_split in done]
+    figures["deviation"] = float(np.mean([np.std(of_split) for of_split in figures["orders"]]))
     return figures
 
 
@@ -133,7 +134,10 @@ def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
                 title: round(row[measure], 2 if measure == "seconds" else 3) for title, measure in MEASURES.items()
             }
             line["F1"] = f"{row['f1']:.3f} ± {row['deviation']:.3f}"
-        rows.append({**line, "paper (F1)": PAPER.get(name, {}).get(method, ""), "f1": row.get("f1", row["failure"])})
+        paper = PAPER.get(name, {}).get(method, "")
+        # F1 by split and, within it, by the seed of the order.
+        orders = row.get("orders", [])
+        rows.append({**line, "paper (F1)": paper, "f1": row.get("f1", row["failure"]), "orders": orders})
     return rows
 
 

@@ -36,12 +36,13 @@ COREFERENCE = (*ENGINE, *HAC, "cuts/flat.py", "cuts/labels.py", "resolve/authors
 
 def key_of(function: Callable[..., Any], arguments: tuple[Any, ...], data: str, rooms: Iterable[str]) -> str:
     """Return the key of a cell: of its code, arguments and data, and the versions of libraries."""
-    parts = [source_of(function), code_digest(*sorted({*COMMON, *rooms})), text_of(arguments), data, *_versions()]
+    parts = [source_of(function), code_digest(*sorted({*COMMON, *rooms})), text_of(arguments), data, *versions()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 @cache
-def _versions() -> list[str]:
+def versions() -> list[str]:
+    """Return the libraries that figures depend on, with their versions."""
     return [f"{name} {version(name)}" for name in LIBRARIES]
 
 
@@ -76,7 +77,15 @@ def plain(tree: ast.AST) -> str:
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """Return the code of a function of the experiments, and of all functions and constants there that it uses."""
+    """Return the code of a function of the experiments, and of all functions and constants there that it uses.
+
+    Of what is built in, the name will do:
+
+    >>> source_of(dict)
+    'dict'
+    """
+    if inspect.isbuiltin(function) or function.__module__ == "builtins":
+        return function.__name__
     found: dict[str, str] = {}
     _collect(sys.modules[function.__module__], function.__name__, found)
     return "\n".join(found[name] for name in sorted(found))

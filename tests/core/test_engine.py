@@ -43,7 +43,8 @@ continuous = hnp.arrays(
 )
 flags = {name: st.booleans() for name in Rules._fields if isinstance(getattr(EXACT, name), bool)}
 limits = {name: st.sampled_from([1, 2, 5, 20, NO_LIMIT]) for name in CAPS}
-rules = st.builds(Rules, **flags, **limits, most_entries=st.just(NO_LIMIT))
+sizes = {"most_entries": st.just(NO_LIMIT), "n_candidates": st.sampled_from([1, 5, 25])}
+rules = st.builds(Rules, **flags, **limits, **sizes)
 
 
 def engine_of(X, linkage, rules, k=5, compiled=True):

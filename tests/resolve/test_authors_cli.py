@@ -8,7 +8,7 @@ import pytest
 
 import commands
 from grinch.cli.coref import read_authors, write_records
-from grinch.resolve.authors import make_records, read_records
+from grinch.resolve.authors import Model, make_records, read_records
 
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
@@ -90,9 +90,9 @@ def test_processes_find_the_same_authors(trained):
 def test_authors_keep_their_ids(trained):
     records = read_records(trained / "records.jsonl").records
     write_records(records[10:], trained / "some.jsonl")
-    run("cluster", "some.jsonl", "-m", "model.grinch", "-o", "some", "-q", cwd=trained)
-    options = ("-m", "model.grinch", "-o", "all", "-q", "--previous", "some/authors.csv")
-    run("cluster", "records.jsonl", *options, cwd=trained)
+    options = ("-m", "model.grinch", "-q", "--threshold", 0.7)
+    run("cluster", "some.jsonl", *options, "-o", "some", cwd=trained)
+    run("cluster", "records.jsonl", *options, "-o", "all", "--previous", "some/authors.csv", cwd=trained)
     before, now = read_authors(trained / "some/authors.csv"), read_authors(trained / "all/authors.csv")
     kept = sum(now[record] == author for record, author in before.items())
     assert kept > 0.8 * len(before)
@@ -185,6 +185,37 @@ def test_other_columns_and_blocks(trained):
     done = run("train", "t.csv", *columns, cwd=trained, expect=2)
     assert "error: LABELLED must have records with authors; 't.csv' has none" in done.stderr
     assert "--columns author=COLUMN" in done.stderr
+
+
+@needs_model
+def test_columns_are_named_once(trained):
+    frame = [json.loads(line) for line in (trained / "labelled.jsonl").read_text().splitlines()]
+    names = {"id": "nr", "name": "creator", "coauthors": "with", "block": "group", "author": "true"}
+    for file in ("named.csv", "unlabelled.csv"):
+        fields = [field for field in names if field != "author" or file == "named.csv"]
+        with open(trained / file, "w", newline="") as written:
+            writer = csv.writer(written)
+            writer.writerow([names[field] for field in fields])
+            for row in ({**row, "coauthors": "; ".join(row.get("coauthors", []))} for row in frame):
+                writer.writerow([row[field] for field in fields])
+    columns = [part for field in names if field != "block" for part in ("--columns", f"{field}={names[field]}")]
+    kind = ("--kind", "logistic", "--rounds", 1)
+    run("train", "named.csv", *columns, "--block", "group", *kind, "-o", "named.grinch", "-q", cwd=trained)
+    assert Model.load(trained / "named.grinch").columns == names
+    for file in ("named", "unlabelled"):
+        run("cluster", f"{file}.csv", "-m", "named.grinch", "-o", file, "-q", cwd=trained)
+    authors = read_authors(trained / "named/authors.csv")
+    assert authors == read_authors(trained / "unlabelled/authors.csv")
+    assert {author.rpartition("-")[0] for author in authors.values()} == {row["block"] for row in frame}
+    by_file = run("evaluate", "named.csv", "--predicted", "named/authors.csv", cwd=trained).stdout
+    by_model = run("evaluate", "named.csv", "-m", "named.grinch", "-q", cwd=trained).stdout
+    assert by_file.splitlines()[-2:] == by_model.splitlines()[-2:]
+    # A file with the usual names is read, too; one without a block is not put into other blocks silently.
+    run("cluster", "labelled.jsonl", "-m", "named.grinch", "-o", "usual", "-q", cwd=trained)
+    assert read_authors(trained / "usual/authors.csv").keys() == authors.keys()
+    (trained / "blockless.csv").write_text("nr,creator\n1,Wei Wang\n")
+    done = run("cluster", "blockless.csv", "-m", "named.grinch", cwd=trained, expect=2)
+    assert "has no block" in done.stderr
 
 
 def test_mistakes_are_explained_in_one_line(tmp_path):

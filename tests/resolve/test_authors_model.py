@@ -14,14 +14,14 @@ from grinch import HAC, Tree
 from grinch.resolve.authors.block_clustering import (
     Disambiguator,
     cluster_block,
-    cut_by_precision,
     pair_counts,
 )
 from grinch.resolve.authors.evaluation import evaluate, one_per_name
 from grinch.resolve.authors.features import FEATURES, RecordFeatures, Statistics
 from grinch.resolve.authors.kernels import PairFeatures
 from grinch.resolve.authors.model import CorefLinkage, Model
-from grinch.resolve.authors.predictors import Logistic
+from grinch.resolve.authors.precision_cut import cut_by_precision, rescore_large
+from grinch.resolve.authors.predictors import Logistic, Trees
 from grinch.resolve.authors.record import Record
 from grinch.resolve.authors.runs import resolve
 from grinch.resolve.authors.training import train
@@ -174,6 +174,58 @@ def test_the_cut_gains_most():
     assert pair_counts(np.array([0]), np.array([0])).tolist() == [0, 0, 0]
     one = Tree.from_merges(np.empty((0, 2), np.int64), np.empty(0))
     assert cut_by_precision(one, 0.5).tolist() == [0]
+
+
+def mean_over_record_pairs(tree, v, linkage, records, branch):
+    """The mean over all pairs of records across a merge, each scored as the branches that they are in."""
+
+    def branch_of(leaf):
+        node = leaf
+        while tree.size(tree.parent(node)) <= branch:
+            node = tree.parent(node)
+        return reduce(linkage.merge, [linkage.leaf(records[i]) for i in tree.leaves(node)])
+
+    left, right = (list(map(branch_of, tree.leaves(child).tolist())) for child in tree.children(v))
+    return np.mean([linkage.score(a, b) for a in left for b in right])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 24), st.integers(1, 9))
+@settings(max_examples=trials(30, 300), deadline=None)
+def test_a_large_merge_scores_the_mean_over_its_pairs_of_branches(seed, n, branch):
+    rng = np.random.default_rng(seed)
+    pairs = rng.normal(size=(n, n, 2))
+    groups = PairFeatures(pairs + pairs.transpose(1, 0, 2))
+    linkage = CorefLinkage(Model(Logistic(rng.normal(size=8), rng.normal(size=1)), groups.names), groups)
+    roots, merges = list(range(n)), []
+    while len(roots) > 1:
+        merges.append([roots.pop(int(rng.integers(len(roots)))) for _ in range(2)])
+        roots.append(n + len(merges) - 1)
+    records, scores = rng.permutation(n), rng.random(n - 1)
+    # Of a rule.
+    scores[rng.random(n - 1) < 0.1] += 1e6
+    tree = Tree.from_merges(np.array(merges), scores)
+    rescored = rescore_large(tree, linkage, records, branch)
+    assert rescored.child_pairs().tolist() == tree.child_pairs().tolist()
+    for v in tree.internal_nodes().tolist():
+        known = tree.size(v) <= branch or tree.scores[v] > 1
+        expected = tree.scores[v] if known else mean_over_record_pairs(tree, v, linkage, records, branch)
+        assert rescored.scores[v] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["grinch", "hac"])
+def test_a_model_that_is_sure_of_any_two_large_groups_does_not_join_them(method):
+    authors = np.arange(120) % 2
+    groups = PairFeatures(np.where(authors[:, None] == authors, 1.0, -1.0)[:, :, None], ["same"])
+    # With more than 40 records on the smaller side yes, else whether the mean is above 0.
+    steps = {"feature": [3, 0, -1, -1, -1], "cut": [np.log(40), 0, 0, 0, 0], "value": [0, 0, -4, 4, 5]}
+    trees = Trees(5, **steps, left=[1, 2, 0, 0, 0], right=[4, 3, 0, 0, 0], roots=[0], base=[0.0])
+    model = Model(trees, groups.names)
+    linkage = CorefLinkage(model, groups)
+    a, b = (reduce(linkage.merge, map(linkage.leaf, np.flatnonzero(authors == side))) for side in (0, 1))
+    assert linkage.score(a, b) > 0.99
+    found = cluster_block(list(range(120)), model, method, groups=groups)
+    assert list(found.authors.values()) == authors.tolist()
+    assert found.tree.scores[found.tree.root] == pytest.approx(1 / (1 + np.exp(4)))
 
 
 def test_ids_stay_where_clusters_did_not_change(model):

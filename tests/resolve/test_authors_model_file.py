@@ -16,7 +16,14 @@ from hostile_files import with_header
 
 
 def logistic():
-    return Model(Logistic(np.array([1.0, -2.0]), np.array([0.5])), ("near", "far"), 0.4, (1.5, -0.25), report={"n": 3})
+    return Model(
+        Logistic(np.array([1.0, -2.0]), np.array([0.5])),
+        ("near", "far"),
+        0.4,
+        (1.5, -0.25),
+        report={"n": 3},
+        columns={"name": "creator"},
+    )
 
 
 def boosting():
@@ -39,7 +46,7 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path, make):
     again = Model.load(path)
     rows = np.random.default_rng(0).normal(size=(20, len(model.features)))
     np.testing.assert_array_equal(again.score(rows), model.score(rows))
-    for part in ("features", "threshold", "calibration", "report"):
+    for part in ("features", "threshold", "calibration", "report", "columns"):
         assert getattr(again, part) == getattr(model, part), part
     for part in ("counts", "topics"):
         np.testing.assert_array_equal(getattr(again.statistics, part, None), getattr(model.statistics, part, None))
@@ -79,6 +86,8 @@ FIELDS = {
     "features numbers": ({"features": [1, 2]}, "features must be a list of names"),
     "features text": ({"features": "ab"}, "features must be a list of names"),
     "report": ({"report": []}, "report must be an object"),
+    "columns of no field": ({"columns": {"nam": "x"}}, "columns must be an object of columns by field"),
+    "columns that are no text": ({"columns": {"name": 1}}, "columns must be an object of columns by field"),
     "records": ({"n_records": -1}, "n_records must be a whole number of at least 0; it is -1"),
     "records huge": ({"n_records": 10**30}, "n_records must be a whole number of at least 0"),
     "records without counts": ({"n_records": 3}, "'statistics/counts' is missing"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import grinch
 import shard_runs
-from effort import at_night
+from effort import at_night, trials
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture, paper_synthetic
 from grinch.errors import SettingsWarning, ShardError
@@ -172,6 +173,21 @@ def test_every_kind_of_input_gives_the_same_tree(cluster, of_an_array, tmp_path,
     X, expected = of_an_array
     given, columns = shard_runs.as_kind(X, kind, tmp_path)
     assert newick(ShardedGrinch(3, cluster.client, sample_size=200, columns=columns).fit(given)) == expected
+
+
+def test_threads_of_one_worker_route_points_as_one_thread_does(cluster, of_an_array):
+    X, expected = of_an_array
+    distributed = pytest.importorskip("distributed")
+    pieces = pytest.importorskip("dask.array").from_array(X, chunks=(20, X.shape[1]))
+    options = {"threads_per_worker": 4, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with distributed.LocalCluster(n_workers=1, **options) as local, distributed.Client(local) as client:
+            for _ in range(trials(3, 20)):
+                assert newick(ShardedGrinch(3, client, sample_size=200).fit(pieces)) == expected
+    finally:
+        sys.setswitchinterval(before)
 
 
 def same_tree(one, other):

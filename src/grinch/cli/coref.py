@@ -232,7 +232,8 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="FIELD=COLUMN",
-        help=f"The column of a field that has another name; may be repeated. Fields: {', '.join(FIELDS)}.",
+        help="The column of a field that has another name; may be repeated. A model remembers those of its training."
+        f" Fields: {', '.join(FIELDS)}.",
     ),
 ]
 Block = Annotated[
@@ -288,7 +289,8 @@ def train(
 
     if out.is_dir() or not out.resolve().parent.is_dir():
         raise FileError(f"--out must be a file in a folder that exists; got {str(out)!r}")
-    reading, groups = _read(labelled, columns, block, on_error)
+    named = _named(columns, block)
+    reading, groups = _read(labelled, named, on_error)
     known = sum(record.author is not None for record in reading.records)
     if not known:
         raise FileError(NO_AUTHORS.format(what="LABELLED", name=labelled.name))
@@ -305,7 +307,7 @@ def train(
             progress=lambda text: status.update(f"training: {text}"),
         )
     try:
-        model.save(out)
+        replace(model, columns=named).save(out)
     except OSError as error:
         raise FileError(f"--out must be a file that can be written; got {str(out)!r}: {error}") from error
     found = model.report["held_out"]
@@ -359,7 +361,8 @@ def cluster(
         trained = replace(trained, threshold=threshold)
     check_count("--review", review, 0)
     before = None if previous is None else read_authors(previous)
-    reading, groups = _read(file, columns, block, on_error)
+    named = _named(columns, block)
+    reading, groups = _read(file, named, on_error, trained.columns)
     make_folder(out)
     write_problems(reading.problems, out / "problems.csv")
     start = time.perf_counter()
@@ -389,6 +392,7 @@ def cluster(
         "authors": len(set(found.authors.values())),
         "failed": found.failures,
         "unfinished": found.unfinished,
+        "columns": {**trained.columns, **named},
     }
     with _writing(out / "summary.json") as written:
         written.write(json.dumps(summary, indent=2) + "\n")
@@ -422,15 +426,18 @@ def evaluate(
     """
     if (model is None) == (predicted is None):
         raise ValueError("give either --model, to cluster the records, or --predicted, a file with their authors")
-    reading, groups = _read(file, columns, block, on_error)
+    trained = None if model is None else _load(model)
+    remembered = {} if predicted is None else _columns_beside(predicted)
+    if trained is not None:
+        remembered = trained.columns
+    reading, groups = _read(file, _named(columns, block), on_error, remembered)
     if not any(record.author is not None for record in reading.records):
         raise FileError(NO_AUTHORS.format(what="RECORDS", name=file.name))
     if predicted is not None:
         authors, name = read_authors(predicted), predicted.name
         check_ids(reading.records, authors, predicted)
     else:
-        assert model is not None
-        trained = _load(model)
+        assert trained is not None
         with progress(groups, quiet) as on_done:
             found = resolve(groups, trained, method=method, review=0, jobs=jobs, on_done=on_done)
         if found.unfinished:
@@ -446,18 +453,33 @@ def evaluate(
         )
 
 
-def _read(file: Path, columns: list[str] | None, block: str | None, on_error: OnError) -> tuple[Reading, Blocks]:
-    """Return records and blocks; prints how many there are, and their problems."""
+def _named(columns: list[str] | None, block: str | None) -> dict[str, str]:
+    """Return the columns by field that a command names."""
     mapping = {}
     for each in columns or ():
         field, equals, column = each.partition("=")
         if not equals or not column:
             raise ValueError(f"--columns must be FIELD=COLUMN, such as name=author_name; got {each!r}")
         mapping[field] = column
-    if block is not None:
-        mapping["block"] = block
-    reading = read_records(file, mapping, on_error, ["block"] if block is not None else [])
-    groups = blocked(reading.records, None if block is None else "block")
+    return mapping if block is None else {**mapping, "block": block}
+
+
+def _columns_beside(predicted: Path) -> dict[str, str]:
+    """Return the columns in the summary.json that was written with a file of authors, if there is one."""
+    try:
+        noted = json.loads((predicted.parent / "summary.json").read_text(encoding="utf-8")).get("columns")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {field: str(column) for field, column in noted.items() if field in FIELDS} if isinstance(noted, dict) else {}
+
+
+def _read(
+    file: Path, named: Mapping[str, str], on_error: OnError, remembered: Mapping[str, str] = {}
+) -> tuple[Reading, Blocks]:
+    """Return records and blocks; prints how many there are, and their problems."""
+    by: Literal["block"] | None = "block" if "block" in {**named, **remembered} else None
+    reading = read_records(file, named, on_error, [by] if by else [], remembered)
+    groups = blocked(reading.records, by)
     largest = max(groups, key=lambda name: len(groups[name]))
     console.print(
         f"{escape(file.name)}: {len(reading.records):,} records in {len(groups):,} blocks;"

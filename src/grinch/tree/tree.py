@@ -126,7 +126,7 @@ class Tree:
         return tree
 
     def rescored(self, change: Callable[[Floats], Floats], ceiling: float | None) -> Tree:
-        """Return the same tree with its scores changed, by a function that keeps their order."""
+        """Return the same tree with its scores changed by a function; it shares the links of this one."""
         tree = Tree(self.offset)
         tree.links, tree.names = self.links, self.names
         tree._scores, tree._ceiling = change(self.scores), ceiling

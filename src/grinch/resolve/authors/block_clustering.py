@@ -12,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_name
-from grinch._compile import compiled
-from grinch._types import Floats, Ids, Labels, Mask
+from grinch._types import Labels
 from grinch.core.rules import Rules
-from grinch.cuts.flat import known_scores
-from grinch.cuts.labels import labels_of
 from grinch.estimators.registry import make_system
 from grinch.linkage import WithRules
 from grinch.neighbors import ByKey, ByVector
 from grinch.resolve.authors.features import RecordFeatures, tokens_of
 from grinch.resolve.authors.model import CorefLinkage, Groups, Model
+from grinch.resolve.authors.precision_cut import cut_by_precision, rescore_large
 from grinch.resolve.authors.record import Record, block_key
 from grinch.tree import Tree
 
@@ -51,58 +49,6 @@ def close_calls(tree: Tree, threshold: float, n: int, nodes: Iterable[int] | Non
         left, right = (tree.leaves(child).tolist() for child in tree.children(v))
         found.append(CloseCall(margin, float(tree.scores[v]), left, right))
     return found
-
-
-def cut_by_precision(tree: Tree, threshold: float) -> Labels:
-    """Cut a tree whose scores are the expected precision of each merge.
-
-    A merge of groups of n and m records puts n · m pairs together, of which the share ``score`` is right, so it gains
-    n · m · (score - threshold). A cluster gains the sum over all merges inside it, and the cut with the largest gain is
-    taken. So neither one odd merge at the top of a mixed group nor one at the bottom of a pure group decides alone, as
-    it does under :func:`grinch.cuts.cut_threshold`, which is meant for scores that fall from the leaves to the root.
-
-    Parameters
-    ----------
-    tree : Tree
-        With scores, such as those of :class:`~grinch.resolve.authors.model.CorefLinkage`.
-    threshold : float
-        The precision at which putting a pair together pays off; a finite number.
-
-    Returns
-    -------
-    array of shape (n_leaves,)
-        Cluster numbers by record.
-
-    Examples
-    --------
-    >>> tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.4, 0.9, 0.8]))
-    >>> cut_by_precision(tree, 0.5).tolist(), cut_by_precision(tree, 0.85).tolist()
-    ([0, 0, 0, 0], [0, 1, 2, 2])
-    """
-    return labels_of(tree, splits_by_precision(tree, threshold))
-
-
-def splits_by_precision(tree: Tree, threshold: float) -> Mask:
-    """Return, by node id, whether the cut goes through it."""
-    if not np.isfinite(threshold):
-        raise ValueError(f"threshold must be a finite number, usually between 0 and 1; got {threshold!r}")
-    is_split = np.zeros(tree.n_ids, np.bool_)
-    if tree.n_leaves > 1:
-        # A rule of infinite weight makes scores infinite.
-        scores = np.clip(known_scores(tree), -1e9, 1e9)
-        _fill_splits(tree.internal_nodes(), tree.child_pairs(), tree.sizes(), scores, threshold, is_split)
-    return is_split
-
-
-@compiled
-def _fill_splits(nodes: Ids, children: Ids, sizes: Ids, scores: Floats, threshold: float, is_split: Mask) -> None:
-    whole, best = np.zeros(len(sizes)), np.zeros(len(sizes))
-    for i in range(len(nodes) - 1, -1, -1):
-        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
-        whole[v] = whole[left] + whole[right] + float(sizes[left]) * sizes[right] * (scores[v] - threshold)
-        apart = best[left] + best[right]
-        is_split[v] = apart > whole[v]
-        best[v] = max(apart, whole[v])
 
 
 def pair_counts(authors: npt.NDArray[np.int64], labels: Labels) -> npt.NDArray[np.float64]:
@@ -179,13 +125,17 @@ BY_VECTOR, BY_COAUTHOR = 25, 10
 GRINCH_SETTINGS: dict[str, Any] = {
     "n_neighbors": 10,
     # Without polishing, which merges all summaries of a tree again: slow here.
-    "mode": Rules.fast(cap=200, single_elimination=True, light_grafts=False, polish=False),
+    "mode": Rules.fast(cap=1000, single_elimination=True, light_grafts=False, polish=False),
 }
 
 
 @dataclass(frozen=True)
 class BlockResult:
-    """The author of each record, by its id and numbered from 0; the tree; and the threshold it was cut at."""
+    """The author of each record, by its id and numbered from 0; the tree; and the threshold it was cut at.
+
+    The scores of the tree are the precision expected of each merge, of large ones estimated from their parts:
+    :func:`~grinch.resolve.authors.precision_cut.rescore_large`.
+    """
 
     authors: dict[str, int]
     tree: Tree
@@ -278,8 +228,8 @@ def cluster_block(
     if len(set(ids)) < len(ids):
         twice = next(name for name, n in Counter(ids).items() if n > 1)
         raise ValueError(f"records must have each id once; {twice!r} came twice. Drop or rename one of them")
-    clusterer = make_clusterer(method, CorefLinkage(model, groups), records, **settings)
-    tree = clusterer.fit(list(records)).tree_
+    linkage, records = CorefLinkage(model, groups), list(records)
+    tree = rescore_large(make_clusterer(method, linkage, records, **settings).fit(records).tree_, linkage, records)
     cut = model.threshold if threshold is None else threshold
     return BlockResult(dict(zip(ids, cut_by_precision(tree, cut).tolist(), strict=True)), tree, cut)
 
@@ -334,7 +284,7 @@ class Disambiguator:
     def fit(self, records: Sequence[Record]) -> Self:
         """Forget all records, and start with these."""
         self.labels_: dict[str, str] = {}
-        self._clusterers: dict[str, Any] = {}
+        self._blocks: dict[str, _Block] = {}
         self._ever: defaultdict[str, set[str]] = defaultdict(set)
         return self.partial_fit(records)
 
@@ -354,17 +304,25 @@ class Disambiguator:
             self._insert(block, new)
         return self
 
-    def _insert(self, block: str, records: list[Record]) -> None:
-        if block not in self._clusterers:
+    def _insert(self, name: str, records: list[Record]) -> None:
+        if name not in self._blocks:
+            linkage = CorefLinkage(self.model)
             # As if a record had an ORCID, because later ones may: the clusterer is then made with the rules.
-            with_orcid = Record("", "", orcid="-")
-            self._clusterers[block] = make_clusterer(self.method, CorefLinkage(self.model), [with_orcid])
-        clusterer = self._clusterers[block]
-        clusterer.partial_fit(records, ids=[record.id for record in records])
+            clusterer = make_clusterer(self.method, linkage, [Record("", "", orcid="-")])
+            self._blocks[name] = _Block(clusterer, linkage, [])
+        block = self._blocks[name]
+        block.clusterer.partial_fit(records, ids=[record.id for record in records])
+        block.records.extend(records)
         cut = self.model.threshold if self.threshold is None else self.threshold
-        labels = cut_by_precision(clusterer.tree_, cut).tolist()
-        found = {name: f"{block}-{label + 1}" for name, label in zip(clusterer.ids_, labels, strict=True)}
-        before = {name: self.labels_.get(name) for name in found}
-        stable = stable_ids(found, before, self._ever[block])
-        self._ever[block].update(stable.values())
-        self.labels_.update({name: stable[author] for name, author in found.items()})
+        labels = cut_by_precision(rescore_large(block.clusterer.tree_, block.linkage, block.records), cut).tolist()
+        found = {each: f"{name}-{label + 1}" for each, label in zip(block.clusterer.ids_, labels, strict=True)}
+        before = {each: self.labels_.get(each) for each in found}
+        stable = stable_ids(found, before, self._ever[name])
+        self._ever[name].update(stable.values())
+        self.labels_.update({each: stable[author] for each, author in found.items()})
+
+
+class _Block(NamedTuple):
+    clusterer: Any
+    linkage: CorefLinkage
+    records: list[Record]

@@ -18,6 +18,7 @@ from grinch.errors import SavedModelError
 from grinch.linkage import Learned
 from grinch.resolve.authors.features import FEATURES, N_SLOTS, N_TOPIC_SLOTS, RecordFeatures, Statistics
 from grinch.resolve.authors.predictors import PREDICTORS, Predictor
+from grinch.resolve.authors.record import FIELDS
 from grinch.saving import container
 
 KIND = "coreference model"
@@ -60,12 +61,17 @@ def _check_header(about: dict[str, Any]) -> None:
     threshold, report, n_records = about.get("threshold"), about.get("report"), about.get("n_records", 0)
     is_list = isinstance(features, list) and features and all(isinstance(each, str) for each in features)
     is_pair = isinstance(calibration, list) and len(calibration) == 2 and all(map(_is_finite, calibration))
+    columns = about.get("columns", {})
+    are_columns = isinstance(columns, dict) and all(
+        field in FIELDS and isinstance(column, str) for field, column in columns.items()
+    )
     for name, value, is_so, wanted in (
         ("kind", kind, isinstance(kind, str) and kind in PREDICTORS, f"one of {', '.join(map(repr, PREDICTORS))}"),
         ("features", features, is_list, "a list of names"),
         ("threshold", threshold, _is_finite(threshold) and 0 <= about["threshold"] <= 1, "a number from 0 to 1"),
         ("calibration", calibration, is_pair, "two finite numbers"),
         ("report", report, isinstance(report, dict), "an object"),
+        ("columns", columns, are_columns, "an object of columns by field"),
         ("n_records", n_records, type(n_records) is int and 0 <= n_records < 2**63, "a whole number of at least 0"),
     ):
         _need(bool(is_so), f"{name} must be {wanted}; it is {value!r:.60}")
@@ -136,6 +142,8 @@ class Model:
         How rare words and names are; None for a model of precomputed features of pairs.
     report : dict
         How it was trained.
+    columns : dict from field to column
+        What fields are called in the file it was trained on, where they have other names.
     """
 
     predictor: Predictor
@@ -144,6 +152,7 @@ class Model:
     calibration: tuple[float, float] = (1.0, 0.0)
     statistics: Statistics | None = None
     report: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -161,6 +170,7 @@ class Model:
             "threshold": self.threshold,
             "calibration": list(self.calibration),
             "report": self.report,
+            "columns": self.columns,
         }
         arrays = {f"predictor/{name}": value for name, value in self.predictor.arrays().items()}
         if self.statistics is not None:
@@ -181,8 +191,9 @@ class Model:
         if features is not None and list(features) != about["features"]:
             raise _other_features(path, about["features"], features)
         slope, intercept = map(float, about["calibration"])
-        threshold, report = float(about["threshold"]), about["report"]
-        return cls(predictor, tuple(about["features"]), threshold, (slope, intercept), statistics, report)
+        # Models of 0.1.0 have none.
+        threshold, report, columns = float(about["threshold"]), about["report"], about.get("columns", {})
+        return cls(predictor, tuple(about["features"]), threshold, (slope, intercept), statistics, report, columns)
 
 
 def _other_features(path: str | os.PathLike[str], found: Sequence[str], needed: Sequence[str]) -> ModelFileError:

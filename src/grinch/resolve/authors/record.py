@@ -90,6 +90,7 @@ def read_records(
     columns: Mapping[str, str] = {},
     on_error: Literal["raise", "skip"] = "raise",
     needs: Collection[str] = (),
+    remembered: Mapping[str, str] = {},
 ) -> Reading:
     r"""Read records from JSON lines (.jsonl, .json; .gz, .xz), a table (.csv, .tsv; .gz, .xz) or .parquet.
 
@@ -105,6 +106,8 @@ def read_records(
         error, or go on. Then the line is left out, or the year left empty, and either is listed in ``problems``.
     needs : collection of str
         Further fields that every record must have, such as "author" for training.
+    remembered : mapping of str to str
+        Columns of other files, such as ``model.columns``: as ``columns``, but only where the file has them.
 
     Returns
     -------
@@ -125,12 +128,12 @@ def read_records(
     line 3 has no name
     """
     check_name("on_error", on_error, ("raise", "skip"))
-    for field in (*columns, *needs):
+    for field in (*columns, *needs, *remembered):
         check_name("a field of a record", field, FIELDS)
     path = Path(path)
     records: list[Record] = []
     problems: list[Problem] = []
-    reader = _Reader(columns, {"id", "name", *needs})
+    reader = _Reader(columns, {"id", "name", *needs}, remembered)
     with closing(iter_rows(path)) as lines:
         for row in lines:
             found = len(problems)
@@ -152,8 +155,8 @@ def read_records(
 class _Reader:
     """Makes records from rows; keeps the columns and ids that it has seen."""
 
-    def __init__(self, columns: Mapping[str, str], needed: set[str]):
-        self.columns, self.needed = columns, needed
+    def __init__(self, columns: Mapping[str, str], needed: set[str], remembered: Mapping[str, str]):
+        self.columns, self.needed, self.remembered = columns, needed, remembered
         self.sources: dict[tuple[str, ...], dict[str, str]] = {}
         self.seen_columns: dict[str, None] = {}
         self.lines: dict[str, int] = {}
@@ -204,7 +207,8 @@ class _Reader:
             found = {}
             for field in FIELDS:
                 wanted = [self.columns[field]] if field in self.columns else []
-                guesses = [known.get(_simple(each), "") for each in (field, *ALIASES[field])]
+                usual = [known.get(_simple(each), "") for each in (field, *ALIASES[field])]
+                guesses = [self.remembered.get(field, ""), *usual]
                 column = next((name for name in (wanted or guesses) if name in cells), None)
                 if column is not None:
                     found[field] = column

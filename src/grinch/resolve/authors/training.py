@@ -7,16 +7,17 @@ looks at, and a model has to know the groups it will be asked about.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count, check_name
-from grinch.resolve.authors.block_clustering import cut_by_precision, make_clusterer, pair_counts
+from grinch.resolve.authors.block_clustering import make_clusterer, pair_counts
 from grinch.resolve.authors.features import DIRECTIONS, RecordFeatures, Statistics
 from grinch.resolve.authors.model import CorefLinkage, Groups, Model
+from grinch.resolve.authors.precision_cut import cut_by_precision, rescore_large
 from grinch.resolve.authors.predictors import PREDICTORS, Logistic
 from grinch.resolve.authors.record import Record
 from grinch.tree import Tree
@@ -52,6 +53,11 @@ class MergeSamples(NamedTuple):
 def tree_of(block: Block, model: Model, method: str = "hac") -> Tree:
     """Return the tree that a method builds of a block under a model."""
     return make_clusterer(method, CorefLinkage(model, block.new_groups()), block.records).fit(block.records).tree_
+
+
+def tree_to_cut(block: Block, model: Model, method: str) -> Tree:
+    """Return the tree with the scores that a cut goes by."""
+    return rescore_large(tree_of(block, model, method), CorefLinkage(model, block.new_groups()), block.records)
 
 
 def sample_records(block: Block, most: int, rng: np.random.Generator) -> Block:
@@ -118,11 +124,13 @@ def _random_merges(authors: npt.NDArray[np.int64], rng: np.random.Generator) -> 
 
 
 Progress = Callable[[str], None]
-# What models made of names they had not seen: trees with the true authors, and of merges the margins and precision.
-_HeldOut = tuple[list[tuple[Tree, npt.NDArray[np.int64]]], Matrix, Matrix]
+# Models with blocks of names that they had not seen, and of merges in these the margins and precision.
+_HeldOut = tuple[list[tuple[Model, Block]], Matrix, Matrix]
 
 # A round learns from at most this many blocks, and from a sample of this size of each block that is larger.
 MOST_RECORDS, MOST_BLOCKS = 300, 40
+# The threshold is chosen on larger samples, for it decides about the large groups of large blocks.
+MOST_TO_CUT = 1500
 N_FOLDS = 3
 # The methods whose merges are learned from, and on whose trees the threshold is chosen.
 PROPOSERS = ("hac", "grinch")
@@ -218,40 +226,45 @@ class _Trainer:
         """Return a model of all blocks; its threshold and calibration come from models that had not seen the names."""
         rng = np.random.default_rng(random_state)
         names = list(rng.permutation(sorted(blocks)))
-        trees, margins, precision = self._hold_out(blocks, names, rng)
+        held_out, margins, precision = self._hold_out(blocks, names, rng)
         self.progress(f"all {len(names)} names")
         model, rounds = self._fit_rounds([blocks[name] for name in names], rng)
-        slope, intercept = _platt(margins, precision)
-        best, f1 = best_threshold(trees)
-        threshold = float(1 / (1 + np.exp(-(slope * np.log(best / (1 - best)) + intercept))))
-        held_out = {"folds": min(N_FOLDS, len(names)), "names": len(trees) // len(PROPOSERS), "f1": f1}
+        calibration = _platt(margins, precision)
+        self.progress("threshold")
+        threshold, f1 = best_threshold(
+            [
+                (tree_to_cut(block, replace(fold_model, calibration=calibration), method), block.authors)
+                for fold_model, block in held_out
+                for method in PROPOSERS
+            ]
+        )
         report = {
             "kind": self.kind,
             "names": len(names),
             "records": sum(len(block.records) for block in blocks.values()),
             "authors": sum(len(set(block.authors.tolist())) for block in blocks.values()),
             "rounds": rounds,
-            "held_out": held_out,
+            "held_out": {"folds": min(N_FOLDS, len(names)), "names": len(held_out), "f1": f1},
             "threshold": threshold,
         }
-        return Model(model.predictor, model.features, threshold, (slope, intercept), self.statistics, report)
+        return Model(model.predictor, model.features, threshold, calibration, self.statistics, report)
 
     def _hold_out(self, blocks: Mapping[str, Block], names: list[str], rng: np.random.Generator) -> _HeldOut:
-        """Cluster each fold of the names under a model of the others: trees, and margins and precision of merges."""
-        trees: list[tuple[Tree, npt.NDArray[np.int64]]] = []
+        """Return the blocks of each fold of the names with a model of the others, and merges proposed by it."""
+        held_out: list[tuple[Model, Block]] = []
         margins, precision = list[Matrix](), list[Matrix]()
         for fold in range(n_folds := min(N_FOLDS, len(names))):
             out = names[fold::n_folds]
             self.progress(f"fold {fold + 1} of {n_folds}: {len(names) - len(out)} names, {len(out)} held out")
             model, _ = self._fit_rounds([blocks[name] for name in names if name not in out], rng)
             for name in _choose(out, MOST_BLOCKS, rng):
-                block = sample_records(blocks[name], 2 * MOST_RECORDS, rng)
+                block = sample_records(blocks[name], MOST_TO_CUT, rng)
+                held_out.append((model, block))
                 for method in PROPOSERS:
-                    trees.append((tree_of(block, model, method), block.authors))
                     samples = sample_merges(sample_records(block, MOST_RECORDS, rng), model, rng, method)
                     margins.append(model.predictor.margins(samples.rows))
                     precision.append(samples.precision)
-        return trees, np.concatenate(margins), np.concatenate(precision)
+        return held_out, np.concatenate(margins), np.concatenate(precision)
 
     def _fit_rounds(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
         """Fit a model, round after round, to all merges proposed so far; return it and the loss of each round."""

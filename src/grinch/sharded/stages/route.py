@@ -6,6 +6,7 @@ By the nearest of the sampled points and not by the means of branches: a branch 
 from __future__ import annotations
 
 import math
+import threading
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,16 +109,21 @@ def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
     return engine
 
 
-# One at a time, by folder and stamp: every task of a process asks the same sample.
-_routers: dict[tuple[Path, str], Engine] = {}
+class _Routers(threading.local):
+    """The engine of one run at a time, for all tasks of a thread: an engine that looks up is no other thread's."""
+
+    run: tuple[Path, str] | None = None
+    engine: Engine
+
+
+_routers = _Routers()
 
 
 def _router(job: Job) -> Engine:
-    key = (job.folder, job.stamp)
-    if key not in _routers:
-        _routers.clear()
-        _routers[key] = new_engine(job, skeleton.sample_of(job), VOTES)
-    return _routers[key]
+    if _routers.run != (job.folder, job.stamp):
+        _routers.engine = new_engine(job, skeleton.sample_of(job), VOTES)
+        _routers.run = (job.folder, job.stamp)
+    return _routers.engine
 
 
 def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
