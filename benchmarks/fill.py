@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev
 
+import claims
 import experiment_tables
 import sets
 import sharded_tables
 import sparse_tables
 import system_tables
-from tables import seconds, share, table
+from tables import seconds, share, size, table
 from written import FILES_READ, code_of, read
 
 HERE = Path(__file__).parent
@@ -131,6 +132,26 @@ def search_settings() -> str:
             for name, row in rows.items()
         ),
     )
+
+
+def search_nsw() -> str:
+    rows = []
+    for key, row in read("nsw.json").items():
+        kind, n = key.split(", ")
+        if kind != "tree":
+            calls = f"{row['calls']:,.0f}, {row['calls_at_end']:,.0f}"
+            rows.append([f"{kind}, {int(n):,}", share(row["recall"]), calls, f"{row['us']:,.0f} µs"])
+    return table(["points", "recall of 25", "calls of f per insert: mean, last 500", "CPU per insert"], rows)
+
+
+def search_nsw_trees() -> str:
+    rows = {key.removeprefix("tree, "): row for key, row in read("nsw.json").items() if key.startswith("tree")}
+    most = rows["exact"]["calls"]
+    cells = [
+        [f'`search="{name}"`', f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / most), share(row["purity"])]
+        for name, row in rows.items()
+    ]
+    return table(["", "calls", "of those of exact search", "purity"], cells)
 
 
 def search_real() -> str:
@@ -508,10 +529,10 @@ def saving() -> str:
 def store_rates() -> str:
     rates = read("store.json")["rates"]
     cells = []
-    for size in (10_000, 100, 1):
-        row = rates[f"batches of {size}"]
+    for batch in (10_000, 100, 1):
+        row = rates[f"batches of {batch}"]
         speeds = [f"{row[f'{name}, points a second']:,.0f}" for name in ("estimator", "store")]
-        cells.append([f"batches of {size:,}", *speeds, f"{row['ratio']:.2f}"])
+        cells.append([f"batches of {batch:,}", *speeds, f"{row['ratio']:.2f}"])
     return table(["points a second", "`partial_fit`", "a store", "ratio"], cells)
 
 
@@ -646,6 +667,33 @@ def explorer() -> str:
     return table([head, "median", "most"], cells)
 
 
+# From first_screen.json ---------------------------------------------------------------------------------------------
+
+
+def first_screen() -> str:
+    found, cells = read("first_screen.json"), []
+    for title, row in found["screens"].items():
+        cold, warm, step = row["cold"], row["warm"], row["zoom_step_ms"]
+        by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
+        cells.append(
+            [
+                title,
+                *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
+                f"{step['p50']:.0f} / {step['p99']:.0f} ms",
+                f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",
+                share(row["neighbors_kept"]),
+                share(row["pca_kept"]),
+                by_umap,
+                size(row.get("export_bytes", 0)),
+                f"{row['load']:.0f}",
+            ]
+        )
+    head = ["", "tree, cold / warm", "names", "map", "step of zooming, median / 99 of 100", "map made (processor time)"]
+    parts = table([*head, "neighbours kept", "by PCA", "by umap-learn", "export", "load"], cells)
+    machine, page = found["machine"], size(found["page_bytes"])
+    return f"{parts}\nOn {machine}. Without compression the page itself is {page}.\n"
+
+
 # From service.json --------------------------------------------------------------------------------------------------
 
 
@@ -688,6 +736,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **{f"way-of-{of}": partial(way, of) for of in ("fit", "insert", "zoom")},
     "speed": speed,
     "explorer": explorer,
+    "first-screen": first_screen,
     "speed-notes": speed_notes,
     "tree-part": tree_part,
     "search-mixture": search_mixture,
@@ -695,6 +744,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "search-recall": search_recall,
     "search-settings": search_settings,
     "search-real": search_real,
+    "search-nsw": search_nsw,
+    "search-nsw-trees": search_nsw_trees,
     "scale-tree": scale_tree,
     "scale-fit": scale_fit,
     "scale-single": scale_single,
@@ -727,6 +778,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "store-kills": store_kills,
     "service": service,
     "service-notes": service_notes,
+    "claims": claims.claims,
     **experiment_tables.PARTS,
     **sharded_tables.PARTS,
     **sparse_tables.PARTS,

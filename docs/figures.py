@@ -1,10 +1,11 @@
 """The pictures of the pages, drawn by the code as it is now.
 
-    python docs/figures.py [digits | dendrogram | icicle | frontier | clusters | docstrings]     (or: make docs-figures)
+    python docs/figures.py [digits | dendrogram | icicle | ...]     (or: make docs-figures)
 
 In docs/images, digits.png, dendrogram.png and icicle.png are trees fitted on the spot; docstrings.png shows those of
 the packages that are installed; frontier.png shows benchmarks/frontier.json; clusters.png needs clinc150
-(docs/datasets.md) and its sentences in GRINCH_DATA, and stays as it is without.
+(docs/datasets.md) and its sentences in GRINCH_DATA. The pictures of the explorer are what it opens with, in a Chromium
+that Playwright finds; of a million points that takes some minutes. What cannot be drawn stays as it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import load_digits
 
+import grinch
 from grinch import HAC, Grinch, Tree
 from grinch.datasets.docstrings import load_docstrings
 from grinch.metrics import dendrogram_purity
@@ -158,18 +162,78 @@ def draw_frontier(path: Path) -> None:
 
 
 def draw_clusters(path: Path) -> None:
-    """Sentences by their keywords: columns split, intent and sentence, beside the vectors."""
-    found = sorted(Path(os.environ.get("GRINCH_DATA", ".")).glob("**/clinc150_text.tsv.gz"))
+    """Sentences by their keywords."""
+    found = data("clinc150_text.tsv.gz", path)
     if not found:
-        print(f"{path.name} stays as it is: clinc150 is not in GRINCH_DATA")
         return
-    with gzip.open(found[0], "rt", encoding="utf-8") as lines:
-        texts = [line.rstrip("\n").split("\t")[2] for line in lines]
-    X = np.load(found[0].parent / "clinc150_minilm384.npz")["X"]
-    rows = np.random.default_rng(0).permutation(len(X))[:8000]
-    model = Grinch("ward", n_clusters=24).fit(X[rows].astype(np.float32))
-    ax = plot_clusters(model.cluster_tree([texts[i] for i in rows]))
+    X, texts = intents(found[0])
+    model = Grinch("ward", n_clusters=24).fit(X[:8000])
+    ax = plot_clusters(model.cluster_tree(texts[:8000]))
     ax.figure.savefig(path, dpi=110)
+
+
+def intents(path: Path) -> tuple[Any, list[str]]:
+    """The vectors and the sentences of CLINC150 that have an intent, in random order."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file]
+    X = np.load(path.parent / "clinc150_minilm384.npz")["X"].astype(np.float32)
+    order = np.random.default_rng(0).permutation([i for i, line in enumerate(lines) if line[1] != "oos"])
+    return X[order], [lines[i][2] for i in order]
+
+
+def data(name: str, path: Path) -> list[Path]:
+    """A file in GRINCH_DATA; if there is none, say that a picture stays as it is."""
+    found = sorted(Path(os.environ.get("GRINCH_DATA", ".")).glob(f"**/{name}"))
+    if not found:
+        print(f"{path.name} stays as it is: {name} is not in GRINCH_DATA")
+    return found
+
+
+def draw_explorer(path: Path) -> None:
+    if found := data("clinc150_text.tsv.gz", path):
+        X, texts = intents(found[0])
+        screen(path, Grinch().fit(X), texts=texts)
+
+
+def draw_explorer_digits(path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    screen(path, Grinch().fit(X), labels=y)
+
+
+def draw_explorer_images(path: Path) -> None:
+    if found := data("tiny_imagenet50k_efflite0_pca128.npz", path):
+        loaded = np.load(found[0])
+        rows = np.random.default_rng(0).permutation(len(loaded["X"]))[:20_000]
+        screen(path, Grinch().fit(loaded["X"][rows].astype(np.float32)), labels=loaded["y"][rows])
+
+
+def draw_explorer_million(path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from explorer import made_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        screen(path, grinch.load(made_model(Path(folder) / "mixture.grinch", 1_000_000, 16)))
+
+
+def screen(path: Path, model: Any, **known: Any) -> None:
+    """What the explorer of a model opens with."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from playwright.sync_api import sync_playwright
+
+    from explorer import FLAGS
+
+    with model.explore(**known) as explorer, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+        page = browser.new_page(viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+        page.goto(explorer.url)
+        page.wait_for_selector("html[data-ready]")
+        for state in ("hasWords", "map", "works.length === 0"):
+            # The policy of the page forbids Playwright's own way of waiting.
+            while not page.evaluate(f"Boolean(grinchPage.state.{state})"):
+                page.wait_for_timeout(200)
+        page.evaluate("grinchPage.idle()")
+        page.screenshot(path=path)
+        browser.close()
 
 
 def draw_docstrings(path: Path) -> None:
@@ -191,6 +255,10 @@ FIGURES = {
     "frontier": draw_frontier,
     "clusters": draw_clusters,
     "docstrings": draw_docstrings,
+    "explorer": draw_explorer,
+    "explorer-digits": draw_explorer_digits,
+    "explorer-images": draw_explorer_images,
+    "explorer-million": draw_explorer_million,
 }
 
 if __name__ == "__main__":

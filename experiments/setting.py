@@ -36,6 +36,8 @@ MIXTURE = "gaussian mixture"
 UMAP_OF_MNIST = "mnist (UMAP)"
 UMAP_FILE = "mnist-umap.npz"
 SYNTHETIC = "synthetic"
+# By name, the share of the bits of its class that a point has.
+SYNTHETIC_SHARES = {SYNTHETIC: 0.1, "synthetic, 11 % of bits": 0.11}
 SYNTHETIC_PER_CLASS = 25
 # A tree of these has seen all there is to compile.
 N_WARM_UP = 300
@@ -70,8 +72,9 @@ def points_of(source: Source) -> Labelled:
     if source.name == MIXTURE:
         n_classes = max(source.most // source.per_class, 2)
         return gaussian_mixture(source.most, n_classes=n_classes, random_state=source.seed)
-    if source.name == SYNTHETIC:
-        return paper_synthetic(source.most // SYNTHETIC_PER_CLASS, SYNTHETIC_PER_CLASS, random_state=source.seed)
+    if source.name in SYNTHETIC_SHARES:
+        n_classes, share = source.most // SYNTHETIC_PER_CLASS, SYNTHETIC_SHARES[source.name]
+        return paper_synthetic(n_classes, SYNTHETIC_PER_CLASS, share=share, random_state=source.seed)
     if source.name == UMAP_OF_MNIST:
         assert source.folder is not None
         with np.load(source.folder / UMAP_FILE, allow_pickle=False) as file:

@@ -27,10 +27,14 @@ X, y = load_digits(return_X_y=True)
 
 
 def script(path: Path) -> ModuleType:
-    """Load a script of the repository as a module, without putting its folder on the path."""
+    """Load a script of the repository as a module; its folder is on the path only while it is loaded."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 

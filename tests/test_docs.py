@@ -81,6 +81,37 @@ def test_figures_are_those_of_the_files(page, measurements):
     assert text == measurements[0].filled(text), "out of date: run python benchmarks/page.py"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_says_which_code_wrote_its_figures(page):
+    text = page.read_text(encoding="utf-8")
+    beside = {
+        code for codes in re.findall(r"<!-- figures: [\w-]+; code: ([^>]*) -->", text) for code in codes.split(", ")
+    }
+    said = re.findall(r"^\*Figures written by (different code:|code) (.*)\.\*$", text, flags=re.M)
+    if beside:
+        assert said == [("different code:" if len(beside) > 1 else "code", ", ".join(sorted(beside)))]
+
+
+def test_figures_of_other_code_are_noticed(measurements, monkeypatch):
+    page = (ROOT / "docs" / "systems.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(measurements[0], "code_of", lambda names: ["0a1b2c3d", "4e5f6a7b"])
+    assert "Figures written by different code: 0a1b2c3d, 4e5f6a7b." in measurements[0].filled(page)
+
+
+def test_code_is_noted_for_what_was_measured_anew(measurements, monkeypatch, tmp_path):
+    written = importlib.import_module("written")
+    monkeypatch.setattr(written, "HERE", tmp_path)
+    monkeypatch.setattr(written, "CODE", tmp_path / "code.json")
+    digests = iter(["first", "second", "third"])
+    monkeypatch.setattr(written, "_digest", lambda: next(digests))
+    written.write_figures(tmp_path / "found.json", {"digits": 1, "usps": 2})
+    written.write_figures(tmp_path / "found.json", {"digits": 1, "usps": 3})
+    assert json.loads((tmp_path / "code.json").read_text()) == {"found.json": {"digits": "first", "usps": "second"}}
+    assert written.code_of(["found.json", "another.json"]) == ["earlier", "first", "second"]
+    written.write_figures(tmp_path.parent / "elsewhere.json", [1])
+    assert "elsewhere.json" not in (tmp_path / "code.json").read_text()
+
+
 def test_the_benchmarks_page_is_that_of_the_results(measurements):
     results = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
     written = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

@@ -109,10 +109,16 @@ def test_recovery_is_the_theorem(result_of):
 
 def test_changes_due_to_grafts_add_up(result_of):
     result = result_of("grafts")
-    changes, summed = result.curves["at once"][1], result.curves["in sum"][1]
-    assert len(changes) == 149
-    assert summed[-1] == pytest.approx(sum(changes))
-    assert any(changes)
+    for title in ("Grinch", "Grinch, paper's mode"):
+        points, summed = map(np.array, result.curves[title])
+        changes = np.diff(summed, prepend=0)
+        assert points.tolist() == list(range(2, 151))
+        assert np.any(changes)
+        for row in result.rows:
+            until = points <= row["points"]
+            assert row[f"{title}: sum"] == pytest.approx(changes[until].sum(), abs=1e-4)
+            assert row[f"{title}: largest"] == pytest.approx(np.abs(changes[until]).max(), abs=1e-4)
+    assert result.curves["Grinch"] != result.curves["Grinch, paper's mode"]
 
 
 def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting, result_of):

@@ -97,10 +97,12 @@ def test_batches_cut_at_multiples(start, length, size):
 def test_unknown_searches(rng):
     store = summaries_of(rng.normal(size=(3, 2)), linkage_of("average"))
     with pytest.raises(
-        ValueError, match=r"search must be one of 'auto', 'exact', 'index' .*; got 'exakt'; did you mean 'exact'"
+        ValueError, match=r"search must be one of 'auto', 'exact', 'index', 'nsw' .*; got 'exakt'; did you mean 'exact'"
     ):
         make_search("exakt", store, 5)
-    with pytest.raises(ValueError, match="search='index' needs a linkage on vectors; for yours, use search=ByVector"):
+    with pytest.raises(
+        ValueError, match="search='index' needs a linkage on vectors; for yours, use search='nsw' or ByVector"
+    ):
         make_search("index", RecordSummaries(FunctionLinkage(max)), 5)
 
 

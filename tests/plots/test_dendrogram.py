@@ -291,3 +291,14 @@ def test_without_distances_the_larger_side_comes_first():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [20.0], [21.0], [22.5], [40.0]]))
     branches = outlined(tree, 3, 1)
     assert [tree.size(branches[i].node) for i in in_order(branches, tree.sizes())] == [3, 1, 2]
+
+
+def test_what_is_written_below_is_inside_beside_long_names():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.normal(size=(8, 4)) * 20, 30, axis=0) + rng.normal(size=(240, 4))
+    tree = Tree.from_scipy(linkage(np.concatenate([rows, rng.normal(size=(25, 4)) * 40]), "average"))
+    names = [f"a class with a name that is rather long, as it goes on and on, {i // 30}" for i in range(265)]
+    ax = plot_dendrogram(tree, names, n_clusters=16, clusters=[min(i // 30, 8) for i in range(265)])
+    assert ax.get_xlabel().replace("\n", " ").endswith("points in all")
+    assert "dots: where the clusters come together" in ax.get_xlabel().replace("\n", " ")
+    assert outside(ax) == []

@@ -154,3 +154,14 @@ def test_blocks_are_called_by_labels_that_most_have_and_else_by_keywords():
     called = [text.partition("\n")[0] for text in texts(ax)]
     assert called[1] == "a"
     assert called[2].startswith("bond")
+
+
+def test_clusters_are_outlined_where_a_few_other_points_are_beside_them():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(6)[:, None] * 50.0, 40, axis=0) + rng.normal(size=(240, 1))
+    # Two points beside each group, which no cluster has.
+    rows = np.concatenate([rows, np.repeat(np.arange(6)[:, None] * 50.0, 2, axis=0) + [[8.0], [9.0]] * 6])
+    labels = np.append(np.repeat(np.arange(6), 40), np.full(12, -1))
+    ax = plot_icicle(Tree.from_scipy(linkage(rows, "average")), clusters=labels, max_nodes=40)
+    outlines = [path.vertices for path in ax.collections[0].get_paths()]
+    assert sorted(np.ptp(box[:, 0]) * 252 for box in outlines) == pytest.approx([42] * 6)

@@ -78,10 +78,13 @@ def test_the_tree_does_not_wait_for_names(made_store, open_page, monkeypatch):
         shown.until("s.blocks > 20", waits=False)
         assert not any("lisbon" in block["title"] for block in shown.blocks() if block["size"] > 1)
         assert "finding names" in shown.text("#progress")
+        shown.until("document.querySelectorAll('.cluster').length", waits=False)
+        assert shown.text(".cluster:first-child .name") in TOPICS
         go.set()
         shown.until("s.hasWords")
         shown.until("grinchPage.blocks().some((block) => block.size > 1 && block.title.includes('lisbon'))")
         assert shown.page.locator("#progress").is_hidden()
+        shown.until("document.querySelector('#panel-clusters').textContent.includes('lisbon')")
 
 
 @pytest.mark.parametrize("kind", ["store", "model"])
@@ -182,6 +185,65 @@ def test_a_number_that_cannot_be_had_is_said(crowd, open_page):
         assert counts[-1] == max([most, *sizes])
 
 
+# Names ----------------------------------------------------------------------------------------------------------------
+
+# Keeps what was written on the tree since it was last cleared.
+WRITTEN = """
+globalThis.written = [];
+const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+Object.assign(CanvasRenderingContext2D.prototype, {
+  clearRect(...area) {
+    if (this.canvas.id === "icicle") written.length = 0;
+    return clearRect.apply(this, area);
+  },
+  fillText(text, x, y) {
+    const at = this.getTransform(), { x: left, y: top } = at.transformPoint({ x, y });
+    if (this.canvas.id === "icicle") written.push({ text, x: left, y: top, isDown: at.b > 0.5 });
+    return fillText.call(this, text, x, y);
+  },
+});
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_are_inside_of_the_blocks(made_store, open_page, width):
+    with serving(made_store) as url:
+        shown = open_page(url, width=width, script=WRITTEN)
+        shown.enter("#count", "6")
+        view, box = shown.state["view"], shown.page.locator("#icicle").bounding_box()
+        scale, written = box["width"] / (view["x1"] - view["x0"]), shown.page.evaluate("written")
+        directions = set()
+        for block in (tops := shown.tops()):
+            left, wide = (block["start"] - view["x0"]) * scale, block["size"] * scale
+            y = shown.place_of(block["node"])[1] - box["y"]
+            inside = [
+                text
+                for text in written
+                if left <= text["x"] <= left + wide and text["y"] > y - shown.state["rowHeight"]
+            ]
+            # In the column under its top there is its name, and what is below it.
+            first = min(inside, key=lambda text: text["y"])
+            assert first["text"].rstrip("…").split(", ")[0] in block["title"], (block, inside)
+            directions.add(first["isDown"])
+        assert len(tops) == 6
+        # Downwards where a column is narrow.
+        assert directions == {True, False}
+
+
+def test_names_say_what_is_not_written_above(shown):
+    found = shown.page.evaluate(
+        """async () => {
+          const { Picture } = await import("grinch/picture");
+          const names = { 0: "rain, wind, sea", 1: "rain, wind", 2: "wind, storm, coast", 3: "storm" };
+          const places = { row: [0, 1, 1, 2], start: [0, 0, 4, 4], size: [8, 4, 4, 2] };
+          const arrays = { node: [0, 1, 2, 3], parent: [-1, 0, 0, 2], flags: [0, 0, 0, 0], ...places };
+          const picture = new Picture({ header: { names }, arrays }, {});
+          return [0, 1, 2, 3].map((i) => picture.name(i));
+        }"""
+    )
+    assert found == ["rain, wind, sea", "rain, wind", "storm, coast", "storm"]
+
+
 # Fields ---------------------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +254,33 @@ def test_two_hundred_classes_are_classes(is_shuffled):
     viewer = Viewer(ModelBackend(Grinch().fit(rows[order]), payload=[payload[i] for i in order]))
     assert viewer.fields.label == "label"
     assert len(viewer.about()["labels"]) == 200
+
+
+def test_two_hundred_classes_are_shown(open_page):
+    rows, payload = many_clusters(200, 12)
+    for known in payload:
+        del known["text"]
+    viewer = Viewer(ModelBackend(Grinch(n_clusters=200).fit(rows), payload=payload))
+    with serving_viewer(viewer) as url:
+        shown = open_page(url, width=1920)
+        shown.page.click("#cuts >> text=200")
+        shown.page.select_option("#color", "label")
+        assert shown.idle().state["color"] == "label"
+        assert "200 labels" in shown.text("#legend")
+        blocks = sorted(shown.tops(), key=lambda block: block["start"])
+        assert len(blocks) == 200
+        about, scene = viewer.about(), viewer.scene
+        labels = [int(scene.codes[scene.order[block["start"]]]) for block in blocks]
+        assert sorted(labels) == list(range(200))
+        colors = [about["label_colors"][label] for label in labels]
+        assert all(one != other for one, other in pairwise(colors))
+        names = {label["name"] for label in shown.state["labels"]}
+        assert len(names) > 10
+        assert names <= {str(label) for label in range(200)}
+        top = blocks[0]
+        shown.double_click(top["node"]).click(top["node"])
+        assert shown.page.locator("#panel-node .bars:not(.signed) .bar-row").count() == 1
+        assert "100 %" in shown.text("#panel-node .bars:not(.signed)")
 
 
 @pytest.mark.parametrize("values", [[f"a title of its own {i}" for i in range(400)], [i / 7 for i in range(400)]])

@@ -51,6 +51,17 @@ def test_more_neighbors_are_kept_than_by_principal_components():
     np.testing.assert_array_equal(plane, plane_of(map_of(Viewer(viewer.backend)))[1])
 
 
+def test_groups_are_round():
+    groups, each = 300, 40
+    near = np.arange(groups * each)[:, None] // each * each + np.random.default_rng(0).integers(0, each, (1, 15))
+    plane = lay_out(near.astype(np.int32)).reshape(groups, each, 2)
+    x, y = np.moveaxis(plane - np.median(plane, axis=1, keepdims=True), -1, 0)
+    is_far = np.hypot(x, y) > np.quantile(np.hypot(x, y), 0.9, axis=1, keepdims=True)
+    # Of those furthest out, no more than others are along the diagonals.
+    angles = np.degrees(np.arctan2(y, x))[is_far] % 90
+    assert np.mean(np.abs(angles - 45) < 15) == pytest.approx(1 / 3, abs=0.08)
+
+
 def test_records_have_a_map_too():
     words = ["apple", "apples", "aple", "banana", "bananas", "banan", "cherry", "cherries", "chery"]
 

@@ -103,9 +103,35 @@ def test_titles(store, viewer):
     store.label(int(cut.clusters[0]), "a name")
     assert title(now(viewer), viewer.scene, v, viewer.scene.cut("cut:default")) == "a name"
     bare = viewer_on(points(30)[0], labels=["same"] * 30)
-    assert title(bare, bare.scene, bare.scene.tree.root) == "same"
+    root = bare.scene.tree.root
+    assert title(bare, bare.scene, root) == "30 points"
+    assert [title(bare, bare.scene, v) for v in bare.scene.tree.children(root)] == ["same", "same"]
     with pytest.raises(ValueError, match="labels must have an entry for each of the 9 points; got 8"):
         viewer_on(points(9)[0], labels=[1] * 8)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("aaab", "a"),
+        ("aabb", "a + b"),
+        ("abbc", "b + a"),
+        ("aaaabbcd", "a + b"),
+        ("aabbccd-", "a + b + c"),
+        ("abcde", "5 points"),
+        ("a----", "5 points"),
+        ("----", "4 points"),
+    ],
+)
+def test_a_node_is_called_by_few_labels_that_most_points_have(labels, expected):
+    rows = np.concatenate([np.zeros((len(labels), 2)), np.full((3, 2), 50.0)])
+    rows += np.random.default_rng(0).normal(size=rows.shape)
+    known = [None if label == "-" else label for label in labels] + ["far", "far", "away"]
+    viewer = viewer_on(rows.astype(np.float32), labels=known)
+    tree = viewer.scene.tree
+    near = next(v for v in tree.children(tree.root) if 0 in tree.leaves(v))
+    assert viewer.scene.sizes[near] == len(labels)
+    assert title(viewer, viewer.scene, near) == expected
 
 
 def test_where_a_point_is(store, viewer):

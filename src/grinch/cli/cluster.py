@@ -84,7 +84,9 @@ def cluster(
             " those of its authors' script; exact makes no approximation and is much slower."
         ),
     ] = None,
-    search: Annotated[Literal["auto", "exact", "index"] | None, Option(help="Search; index is approximate.")] = None,
+    search: Annotated[
+        Literal["auto", "exact", "index", "nsw"] | None, Option(help="Search; index and nsw are approximate.")
+    ] = None,
     neighbors: Annotated[
         int | None, Option(metavar="N", help="Neighbours of each point (default 25; 50 in modes paper and authors).")
     ] = None,

@@ -28,6 +28,8 @@ def dense() -> None:
     _use(_points())
     for linkage in ("cosine", "tanimoto"):
         _ = grinch.Grinch(linkage=linkage).fit(abs(_points())).labels_
+    # What a linkage written in Python is searched by.
+    grinch.Grinch(search="nsw").fit(_points()[:300]).remove([0]).partial_fit(_points()[:1])
 
 
 def sparse() -> None:

@@ -84,11 +84,12 @@ class Grinch(IncrementalClusterer):
     noise : bool, default=False
         Label points that belong nowhere -1: those alone in their cluster, those with less than a quarter of their
         neighbours in it, and those much farther from their neighbours than is usual in it.
-    search : {"auto", "exact", "index"}, source or list of sources, default="auto"
+    search : {"auto", "exact", "index", "nsw"}, source or list of sources, default="auto"
         The search for neighbours: exact (by matrix products for vectors, otherwise by scoring every point), or
-        approximate by an index of cells. ``"auto"`` is exact up to 16,384 vectors and continues with the index. For a
-        linkage of your own, :class:`~grinch.neighbors.ByVector`, :class:`~grinch.neighbors.ByKey`, or a list of them,
-        propose the candidates.
+        approximate: by an index of cells for vectors, or by a navigable small world (``"nsw"``), a graph that needs
+        only the linkage. ``"auto"`` is exact up to 16,384 vectors and continues with the index; under a linkage of your
+        own it is exact up to 2,000 records and continues with the graph. For such a linkage,
+        :class:`~grinch.neighbors.ByVector`, :class:`~grinch.neighbors.ByKey`, or a list of them, propose candidates.
     n_neighbors : int, optional
         Number of neighbours searched for each point; grafts choose among them. By default 25, and 50 in the paper's
         and the authors' mode.
@@ -459,7 +460,7 @@ class Grinch(IncrementalClusterer):
         if not isinstance(linkage, Pairwise) or not isinstance(self.search, str) or not rules.single_search:
             return self.search
         near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(str(linkage.distance))
-        if near is None:
+        if near is None or self.search == "nsw":
             return self.search
         return ByVector(np.stack, n_neighbors, near, index=self.search == "index")
 

@@ -13,6 +13,7 @@ from grinch.errors import SavedModelError, unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch, Neighbors, Search
+from grinch.neighbors.nsw import NswSearch
 from grinch.neighbors.scan import ScanSearch, Source
 from grinch.neighbors.sparse import MAX_POINTS, SparseSearch
 from grinch.saving.state import State, item, require, scalar
@@ -21,8 +22,10 @@ from grinch.summaries.arrays import Arrays
 from grinch.tree import NONE
 from grinch.tree.links import NO_LIMIT
 
-SEARCHES = ("auto", "exact", "index")
+SEARCHES = ("auto", "exact", "index", "nsw")
 RECORDS_AT_ONCE = 16
+# The most records that are searched exactly, unless that is asked for.
+RECORDS_EXACT_UP_TO = 2000
 # The most points that are searched exactly. Measured: docs/development/search.md. A multiple of BATCH.
 EXACT_UP_TO = 16_384
 
@@ -50,12 +53,19 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
     if isinstance(summaries, RecordSummaries):
         if search == "index":
             raise ValueError(
-                "search='index' needs a linkage on vectors; for yours, use search=ByVector(embed, index=True)"
+                "search='index' needs a linkage on vectors; for yours, use search='nsw' or ByVector(embed, index=True)"
             )
+        # Grafts that search again need to know all records, so there is nothing to be gained.
+        if search == "nsw" or (search == "auto" and at_once):
+            return NswSearch(summaries, k, exact_up_to=RECORDS_EXACT_UP_TO if search == "auto" else 0)
         sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
         return ScanSearch(summaries, k, [source.proposer() for source in sources], RECORDS_AT_ONCE if at_once else 1)
     if not isinstance(search, str):
-        raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
+        raise ValueError(
+            "ByVector and ByKey are for linkages of your own; vectors are searched by 'exact', 'index' or 'nsw'"
+        )
+    if search == "nsw":
+        return NswSearch(summaries, k)
     if isinstance(summaries, SparseSummaries):
         return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MAX_POINTS)
     if search == "index":
@@ -65,6 +75,8 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
 
 def search_of_state(state: Any, summaries: Summaries, sources: Sequence[Any]) -> Search:
     """Return the search of a state on the points there are summaries of; ``sources`` are those that the user gave."""
+    if item(state, "part") == "nsw_search":
+        return NswSearch.from_state(state, summaries)
     if isinstance(summaries, RecordSummaries):
         return ScanSearch.from_state(state, summaries, sources)
     if isinstance(summaries, SparseSummaries):

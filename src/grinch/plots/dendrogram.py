@@ -114,8 +114,9 @@ def plot_dendrogram(
     ax = ax or style.new_axes(9, 1.15 + ROW * layout.n_rows)
     last = [branches[i].node for i in order]
     style.set_title(ax, title or groups.default_title(tree, cut, len(last), "branches"), color=INK)
-    _frame(ax, layout, _legend(branches, bool(starts)))
+    _frame(ax, layout)
     _write_captions(ax, layout.rows[order].tolist(), _captions(tree, naming, last))
+    _write_legend(ax, [layout.axis, _legend(branches, bool(starts))])
     layout.scale.draw(ax, FONT)
     _draw_lines(ax, tree, branches, layout, colors)
     _draw_ends(ax, order, layout, colors)
@@ -426,16 +427,21 @@ def _write_folded(ax: Axes, branches: list[Branch], layout: Layout) -> None:
 # Drawing ------------------------------------------------------------------------------------------------------------
 
 
-def _frame(ax: Axes, layout: Layout, legend: str) -> None:
+def _frame(ax: Axes, layout: Layout) -> None:
     style.settle(ax)
-    lines = [style.wrapped(text, ax, FONT) for text in (layout.axis, legend) if text]
-    ax.set_xlabel("\n".join(lines), fontsize=FONT, color=GREY, **AS_IT_IS)
     ax.set_ylim(layout.n_rows, 0)
     ax.tick_params(axis="x", labelsize=FONT, colors=GREY)
     style.hide_spines(ax, ("top", "left", "right"))
     ax.spines["bottom"].set_color(PALE)
     ax.spines["bottom"].set_visible(bool(layout.axis))
     ax.xaxis.set_visible(bool(layout.axis))
+
+
+def _write_legend(ax: Axes, texts: list[str]) -> None:
+    """Write below the axes, as wide as they are now that names are beside them."""
+    style.settle(ax)
+    lines = [style.wrapped(text, ax, FONT) for text in texts if text]
+    ax.set_xlabel("\n".join(lines), fontsize=FONT, color=GREY, **AS_IT_IS)
 
 
 def _draw_lines(ax: Axes, tree: Tree, branches: list[Branch], layout: Layout, colors: list[Any]) -> None:

@@ -101,8 +101,9 @@ def plot_icicle(
     ax.set(xlim=(0, 1), ylim=(rows, 0), yticks=[])
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     ax.tick_params(axis="x", labelsize=FONT)
-    faces, is_by_cluster = _faces(tree, shown, found, cut, classes)
-    outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
+    codes = [-1 if cut is None else cut.code(block.node, groups.NEARLY_ALL) for block in found]
+    faces = _faces(tree, shown, found, codes, cut, classes)
+    outlined = [] if cut is None else _outlined(found, codes, cut)
     style.settle(ax)
     legend = _legend(found, bool(outlined), classes is not None and cut is None)
     ax.set_xlabel(style.wrapped(legend, ax, FONT), fontsize=FONT, **AS_IT_IS)
@@ -150,18 +151,35 @@ def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
 
 
 def _faces(
-    tree: Tree, shown: Display, found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None
-) -> tuple[list[Any], bool]:
-    """Return the color of each block, of its cluster, its label or its place; and whether any is that of a cluster."""
-    codes = [-1 if cut is None else cut.code(block.node, groups.NEARLY_ALL) for block in found]
+    tree: Tree,
+    shown: Display,
+    found: list[Block],
+    codes: list[int],
+    cut: LabelGroups | None,
+    classes: LabelGroups | None,
+) -> list[Any]:
+    """Return the color of each block, of its cluster, its label or its place."""
     if cut is None and classes is not None:
         numbers = label_colors(classes.codes, shown.order, len(classes.names)).tolist()
-        return [_by_label(classes, block.node, numbers) for block in found], False
+        return [_by_label(classes, block.node, numbers) for block in found]
     order = sorted(range(len(found)), key=lambda i: (found[i].start, found[i].row))
     drawn = [i for i in order if codes[i] >= 0 or found[i].is_last]
     colors = groups.place_colors(tree, shown, cut, [(codes[i], found[i].node) for i in drawn])
     known = dict(zip(drawn, colors, strict=True))
-    return [known.get(i, PALER) for i in range(len(found))], max(codes) >= 0
+    return [known.get(i, PALER) for i in range(len(found))]
+
+
+def _outlined(found: list[Block], codes: list[int], cut: LabelGroups) -> list[Block]:
+    """Return for each cluster the largest block in its color, if that has nearly all of it."""
+    largest: dict[int, Block] = {}
+    for block, code in sorted(zip(found, codes, strict=True), key=lambda pair: -pair[0].width):
+        largest.setdefault(code, block)
+    total = np.bincount(cut.codes[cut.codes >= 0], minlength=len(cut.names))
+    return [
+        block
+        for code, block in largest.items()
+        if code >= 0 and cut.counts[block.node] >= groups.NEARLY_ALL * total[code]
+    ]
 
 
 def _by_label(classes: LabelGroups, node: int, numbers: list[int]) -> Any:

@@ -671,20 +671,25 @@ def score_all(state: State, v: int, nodes: Ids, n: int) -> None:
     refresh(state, v)
     for i in range(n):
         refresh(state, as_id(nodes[i]))
-    state.counts[SCORES] += n
-    arrays = arrays_of(state)
+    score_leaves(arrays_of(state), v, nodes, n)
+
+
+@jitable
+def score_leaves(arrays: Arrays, v: int, nodes: Ids, n: int) -> None:
+    """Write the same for nodes that are up to date, as leaves always are."""
+    arrays.counts[SCORES] += n
     if is_sparse(arrays):
         score_sparse_rows(arrays, v, nodes, n)
         return
-    if state.formula != PYTHON:
+    if arrays.formula != PYTHON:
         for i in range(n):
-            state.answers[i] = vector_score(arrays, v, as_id(nodes[i]))
+            arrays.answers[i] = vector_score(arrays, v, as_id(nodes[i]))
         return
     for i in range(n):
-        state.nodes[i] = nodes[i]
-    state.reply[0] = 0
-    callbacks.call(state.calls[callbacks.SCORE_ALL], (v, n))
-    if state.reply[0] == 0:
+        arrays.nodes[i] = nodes[i]
+    arrays.reply[0] = 0
+    callbacks.call(arrays.calls[callbacks.SCORE_ALL], (v, n))
+    if arrays.reply[0] == 0:
         raise LinkageFailed
 
 

@@ -23,6 +23,8 @@ MAX_ROUNDS, STEPS, MIN_ROUNDS = 200, 27_000_000, 40
 LATER_STEP = 0.25
 # Random points that each pair of neighbours is compared with.
 REPELLED = 5
+# How far a random point pushes at most, in units of the step.
+MAX_PUSH = 4.0
 # The square of the distance at which attraction is half as strong: 1 / SPREAD.
 SPREAD = 0.25
 # How much of a place on the map is by rank.
@@ -149,5 +151,7 @@ def _attract_and_repel(plane: Plane, near: Ids, rounds: int, first_step: float) 
                     push = np.float32(2.0) / (
                         (np.float32(0.001) + square) * (np.float32(1.0) + np.float32(SPREAD) * square)
                     )
-                    plane[i, 0] += step * min(max(push * dx, np.float32(-4.0)), np.float32(4.0))
-                    plane[i, 1] += step * min(max(push * dy, np.float32(-4.0)), np.float32(4.0))
+                    # Limited by its length: limited coordinates would draw groups as crosses.
+                    push = step * min(push, np.float32(MAX_PUSH) / np.sqrt(square + np.float32(1e-12)))
+                    plane[i, 0] += push * dx
+                    plane[i, 1] += push * dy

@@ -29,7 +29,7 @@ from grinch.tree.links import NONE, SIZE, Links, left, right, size
 DUE_SHARE = 4
 # Or when a smaller share came or left, and the number of its clusters is this many times what it was, or more than as
 # many times less: followed, new points are often clusters of their own.
-SOON_SHARE, MAX_RATIO = 16, 1.25
+SOON_SHARE, MAX_RATIO = 25, 1.25
 # The fields of a choice that a tracked cut has.
 CUT_BY = ("n_clusters", "threshold", "cut", "layer")
 

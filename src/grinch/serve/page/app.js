@@ -12,7 +12,7 @@ export class App {
     this.state = new State({
       about: null, version: -1, n: 0, cut: null, color: "cluster", since: null, day: null,
       view: { x0: 0, x1: 1 }, selection: null, page: null, hover: null,
-      clusters: null, layers: null, tab: "node", isOnline: true, method: null, error: null, freshShare: 1, hasWords: true, works: [],
+      clusters: null, layers: null, tab: "clusters", isOnline: true, method: null, error: null, freshShare: 1, hasWords: true, works: [],
     });
     /** @type {((text: string) => void)} */
     this.say = () => {};
@@ -104,7 +104,7 @@ export class App {
   /** @param {import("grinch/state").Spot | null} spot */
   select(spot) {
     if (spot && spot.node === this.values.selection?.node) return;
-    this.state.set(spot ? { selection: spot, tab: "node" } : { selection: null, page: null });
+    this.state.set({ selection: spot, ...(spot ? {} : { page: null }), tab: spot || this.values.tab === "node" ? tabOf(spot) : this.values.tab });
   }
 
   /** Select a node and bring it into view. @param {import("grinch/state").Spot} spot */
@@ -122,6 +122,9 @@ export class App {
     return { node: arrays.node[0], start: arrays.start[0], size: arrays.size[0], title: header.names[arrays.node[0]] };
   }
 }
+
+/** What is looked at, unless somebody chooses otherwise: the node that is selected, or all clusters. */
+export const tabOf = (selection) => (selection ? "node" : "clusters");
 
 /** Whether there is a cut of a name. @param {any} about @param {string | null | undefined} cut */
 export function isCut(about, cut) {

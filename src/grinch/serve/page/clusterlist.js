@@ -2,6 +2,7 @@
 
 import { css } from "grinch/palette";
 import { el, later } from "grinch/dom";
+import { isSize } from "grinch/drawing";
 import { count, counted } from "grinch/format";
 
 const AT_ONCE = 100;
@@ -69,7 +70,7 @@ export class ClusterList {
     },
     el("span", { class: "swatch", style: { background: fill } }),
     el("span", { class: cluster.is_named ? "name given" : "name", text: cluster.name }),
-    el("span", { class: "note" }, cluster.fresh > 0 && el("span", { class: "fresh", text: `+${count(cluster.fresh)} ` }), count(cluster.size)),
+    el("span", { class: "note" }, cluster.fresh > 0 && el("span", { class: "fresh", text: `+${count(cluster.fresh)} ` }), !isSize(cluster.name) && count(cluster.size)),
     el("span", { class: "track" }, el("i", { style: { width: `${Math.max((100 * cluster.size) / largest, 1)}%`, background: fill } })));
   }
 }

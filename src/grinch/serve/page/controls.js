@@ -133,7 +133,7 @@ export class Controls {
     const { color, about } = this.app.values;
     if (!about?.n) return byId("legend").replaceChildren();
     const made = {
-      cluster: () => [this._key(this.palette().none, "above the cut"), ...this._someColors("clusters, alike if near in the tree")],
+      cluster: () => [this._key(this.palette().none, "above the cut, or in no cluster"), ...this._someColors("clusters, alike if near in the tree")],
       label: () => this._labels(),
       purity: () => [this._ramp("0 %", "100 % of one label")],
       time: () => [this._ramp(...this._ends())],

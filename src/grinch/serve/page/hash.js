@@ -1,7 +1,7 @@
 // The address keeps what is shown, so that it can be returned to. Nodes change their numbers from one version to the
 // next; a node is kept as one of its points and its size.
 
-import { isCut } from "grinch/app";
+import { isCut, tabOf } from "grinch/app";
 import { later, remember, remembered } from "grinch/dom";
 
 /** @returns {Record<string, string>} */
@@ -17,7 +17,7 @@ function written(app) {
   if (color !== "cluster") found.set("color", color);
   if (since !== null) found.set("since", since);
   if (method) found.set("map", method);
-  if (tab !== "node") found.set("tab", tab);
+  if (tab !== tabOf(selection)) found.set("tab", tab);
   if (n && view.x1 - view.x0 < n * 0.999) found.set("x", `${(view.x0 / n).toPrecision(7)},${(view.x1 / n).toPrecision(7)}`);
   const id = page?.exemplars?.[0]?.id;
   if (selection && page?.node === selection.node && id !== null && id !== undefined) {
@@ -51,12 +51,12 @@ export async function returning(source, about, known) {
   if (about.colors.includes(known.color)) patch.color = known.color;
   if (about.versions && /^\d+$/.test(known.since ?? "")) patch.since = Math.min(Number(known.since), about.version);
   if (about.map?.methods.includes(known.map)) patch.method = known.map;
-  if (["clusters", "changes"].includes(known.tab)) patch.tab = known.tab;
   const [from, to] = (known.x ?? "").split(",").map(Number);
   if (from >= 0 && to > from && to <= 1) patch.view = { x0: from * n, x1: to * n };
   if (known.id && n) {
     const spot = await source.locate(known.id, Number(known.size) || 1).catch(() => null);
     if (spot?.version === about.version) patch.selection = spot;
   }
+  patch.tab = ["node", "clusters", "changes"].includes(known.tab) ? known.tab : tabOf(patch.selection);
   return patch;
 }

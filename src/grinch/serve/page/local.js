@@ -6,7 +6,7 @@ import { unpack } from "grinch/unpack";
 
 const MIN_PIXELS = 3, MIN_PIXELS_FOR_TITLE = 36, MIN_PIXELS_FOR_CLUSTER = 12, MAX_TITLES = 150, MAX_LISTED_CLUSTERS = 200, MAX_BLOCKS = 20_000, SHARE = 1 / 8;
 const MORE = 1, TOP = 2, POINT = 4, NAMED = 8, WITHIN = 16;
-const N_LABELS = 8, SNIPPET = 160, MAX_TEXT = 2_000, MAX_TITLE = 120, MAX_PATH = 12, MAX_BY_KEYWORD = 5, MAX_COMPARED = 500;
+const N_LABELS = 8, SNIPPET = 160, MAX_TEXT = 2_000, MAX_TITLE = 120, MAX_PATH = 12, MAX_BY_KEYWORD = 5, MAX_COMPARED = 500, MAX_LABELS_IN_TITLE = 3, LABELLED_SHARE = 2 / 3;
 
 export const isStatic = true;
 
@@ -111,8 +111,16 @@ function title(v, cut) {
   const own = givenName(v, cut);
   if (own !== null) return own;
   if (size[v] === 1) return (textOf(start[v]) || String(known.ids[start[v]])).slice(0, MAX_TITLE);
-  const words = v ? keywords(v, 5) : [], isMost = arrays.label?.[v] >= 0 && arrays.label_count[v] >= size[v] / 2;
-  return words.join(", ") || (isMost ? known.label_names[arrays.label[v]] : `${size[v].toLocaleString("en")} points`);
+  const words = v ? keywords(v, 5) : [];
+  return words.join(", ") || (v ? labelsOf(v).join(" + ") : "") || `${size[v].toLocaleString("en")} points`;
+}
+
+/** The fewest labels that most points of a node have, the commonest first; none if they are many. */
+function labelsOf(v) {
+  const most = (labelCounts(v).labels ?? []).slice(0, MAX_LABELS_IN_TITLE);
+  let labelled = 0;
+  const enough = most.findIndex(({ count }) => (labelled += count) >= LABELLED_SHARE * size[v]);
+  return most.slice(0, enough + 1).map(({ name }) => name);
 }
 
 const spot = (v) => ({ node: v, start: start[v], size: size[v] });

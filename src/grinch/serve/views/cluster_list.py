@@ -26,6 +26,8 @@ def clusters(
     chosen = viewer.cut_of(scene, cut)
     nodes, sizes, shown = chosen.nodes.tolist(), chosen.sizes, np.arange(len(chosen))
     titles: list[str] | None = None
+    # Names are waited for only where it depends on them what is listed.
+    has_words = bool(q) or order == "name" or viewer.has_words(scene)
     if q or order == "name":
         titles = [title(viewer, scene, v, chosen).lower() for v in nodes]
         shown = shown[[q.lower() in name for name in titles]] if q else shown
@@ -44,7 +46,7 @@ def clusters(
             "cluster": int(chosen.clusters[i]),
             **scene.spot(nodes[i]),
             "color": int(chosen.colors[i]),
-            "name": title(viewer, scene, nodes[i], chosen),
+            "name": title(viewer, scene, nodes[i], chosen, has_words),
             "is_named": given_name(scene, nodes[i], chosen) is not None,
             "fresh": count,
         }

@@ -30,6 +30,8 @@ MAX_ROWS, MAX_PIXELS = 64, 8_000
 MAX_LISTED_CLUSTERS = 200
 MAX_TITLE = 120
 N_TITLE_WORDS = 5
+# A node is called by so many labels at most, if they are those of this share of its points.
+MAX_LABELS_IN_TITLE, LABELLED_SHARE = 3, 2 / 3
 
 # Flags of a block.
 MORE, TOP, POINT, NAMED, WITHIN = 1, 2, 4, 8, 16
@@ -177,7 +179,7 @@ def cut_arrays(cut: Cut) -> dict[str, npt.NDArray[Any]]:
 
 
 def title(viewer: Viewer, scene: Scene, v: int, cut: Cut | None = None, has_words: bool = True) -> str:
-    """Return a node's given name, the name of its cluster, its keywords, its commonest label, or its size.
+    """Return a node's given name, the name of its cluster, its keywords, its labels, or its size.
 
     Without ``has_words``, what is known before the words of texts are.
     """
@@ -221,8 +223,16 @@ def _description(viewer: Viewer, scene: Scene, v: int, has_words: bool = True) -
         words = viewer.sample(scene).keywords(v, N_TITLE_WORDS)
         if words:
             return ", ".join(words)
-    if scene.codes is not None:
-        best, counts = scene.commonest
-        if best[v] >= 0 and counts[v] >= size / 2:
-            return scene.label_names[best[v]]
-    return f"{size:,} points"
+    labels = [] if v == scene.tree.root else _labels(scene, v)
+    return " + ".join(labels) or f"{size:,} points"
+
+
+def _labels(scene: Scene, v: int) -> list[str]:
+    """Return the fewest labels that most points of a node have, the commonest first; none if they are many."""
+    if scene.codes is None:
+        return []
+    codes = scene.codes[scene.leaves(v)]
+    counts = np.bincount(codes[codes >= 0], minlength=1)
+    best = np.argsort(-counts, kind="stable")[:MAX_LABELS_IN_TITLE]
+    enough = int(np.searchsorted(np.cumsum(counts[best]), LABELLED_SHARE * len(codes)))
+    return [scene.label_names[code] for code in best[: enough + 1]] if enough < len(best) else []
