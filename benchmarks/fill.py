@@ -137,7 +137,7 @@ def search_settings() -> str:
 def search_nsw() -> str:
     rows = []
     for key, row in read("nsw.json").items():
-        kind, n = key.split(", ")
+        kind, n = key.split(", ")[:2]
         if kind != "tree":
             calls = f"{row['calls']:,.0f}, {row['calls_at_end']:,.0f}"
             rows.append([f"{kind}, {int(n):,}", share(row["recall"]), calls, f"{row['us']:,.0f} µs"])
@@ -145,13 +145,14 @@ def search_nsw() -> str:
 
 
 def search_nsw_trees() -> str:
-    rows = {key.removeprefix("tree, "): row for key, row in read("nsw.json").items() if key.startswith("tree")}
-    most = rows["exact"]["calls"]
-    cells = [
-        [f'`search="{name}"`', f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / most), share(row["purity"])]
-        for name, row in rows.items()
-    ]
-    return table(["", "calls", "of those of exact search", "purity"], cells)
+    rows = []
+    for key, row in read("nsw.json").items():
+        if key.startswith("tree"):
+            _, data, n, search = key.split(", ")
+            pairs = int(n) * (int(n) - 1) / 2
+            calls = [f"{row['calls'] / 1e6:,.1f} million", share(row["calls"] / pairs)]
+            rows.append([f'{data}, {int(n):,}, `search="{search}"`', *calls, share(row["purity"])])
+    return table(["strings", "calls", "share of all pairs", "purity"], rows)
 
 
 def search_real() -> str:
@@ -585,7 +586,7 @@ def days() -> str:
         lowest = min(row["ari"] - row["ari_fresh"] for row in rows)
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 f"{rows[-1]['clusters']:,}",
                 f"{rows[-1]['clusters_fresh']:,}",
                 f"{worst:.2f}",
@@ -677,7 +678,7 @@ def first_screen() -> str:
         by_umap = f"{share(row['umap_kept'])} in {row['umap_seconds']:.0f} s" if "umap_kept" in row else ""
         cells.append(
             [
-                title,
+                title.replace(" x ", " × "),
                 *(f"{cold[part] / 1e3:.1f} / {warm[part] / 1e3:.1f} s" for part in ("tree_ms", "names_ms", "map_ms")),
                 f"{step['p50']:.0f} / {step['p99']:.0f} ms",
                 f"{row['neighbors_seconds']:.1f} s ({row['neighbors_cpu_seconds']:.1f} s)",

@@ -1,10 +1,10 @@
 """The navigable small world: what it finds, how often it asks the linkage, and the trees that grow from it.
 
-    GRINCH_DATA=folder python benchmarks/nsw.py [NAME ...]      (15 minutes; without a folder, vectors alone)
+    GRINCH_DATA=folder python benchmarks/nsw.py [NAME ...]      (10 minutes; without a folder, less)
 
-Vectors are the mixture of benchmarks/search.py, strings are name, birthday and birthplace of historical figures
-under an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25,
-found by the last points, that are as near as the 25 nearest. Writes benchmarks/nsw.json; what is there stays.
+Vectors are the mixture of benchmarks/search.py, strings are name, birthday and birthplace of historical figures under
+an edit similarity, authors are records under the linkage of ``grinch coref``. Recall is the share of the 25 found by
+the last points that are as near as the 25 nearest. Writes benchmarks/nsw.json, line by line; what is there stays.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ K, ASKED = 25, 500
 OUT = Path(__file__).with_suffix(".json")
 # A group of strings is known by this many of them; strings longer than a word of the machine are cut.
 EXEMPLARS, LENGTH = 16, 64
-N_TREE = 20_000
+# Exact search, which takes minutes beyond, is beside it up to this many strings.
+EXACT_UP_TO = 5_000
 Rows = npt.NDArray[np.int64]
 
 
@@ -121,6 +123,27 @@ def strings(n: int) -> tuple[list[str], npt.NDArray[np.int64]]:
     return [texts[i] for i in some], classes[some]
 
 
+def typos(n: int) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Names and places, ten of each with one to three letters changed."""
+    rng, letters = np.random.default_rng(0), "abcdefghijklmnopqrstuvwxyz"
+
+    def words(count: int) -> list[str]:
+        return ["".join(rng.choice(list(letters), rng.integers(4, 10))) for _ in range(count)]
+
+    parts = [rng.choice(words(count), n // 10) for count in (200, 800, 100)]
+    classes, texts = rng.integers(0, n // 10, n), []
+    for name in classes:
+        text = [*" ".join(part[name] for part in parts)]
+        for _ in range(rng.integers(1, 4)):
+            at = rng.integers(len(text))
+            text[at] = ["", rng.choice([*letters]), text[at] + rng.choice([*letters])][rng.integers(3)]
+        texts.append("".join(text))
+    return texts, classes
+
+
+STRINGS = {"historical figures": strings, "names with typos": typos}
+
+
 def of_vectors(n: int) -> Any:
     data = mixture(n, 64)
     summaries = VectorSummaries(VECTOR_LINKAGES["average"]["cosine"], 64)
@@ -180,11 +203,11 @@ def found_by(kind: str, n: int) -> dict[str, float]:
     }
 
 
-def tree_by(search: str) -> dict[str, float]:
+def tree_by(data: str, n: int, search: str) -> dict[str, float]:
     """Calls of the linkage in a whole fit, those of the moves too, its CPU seconds, and the purity of the tree."""
-    texts, classes = strings(N_TREE)
+    texts, classes = STRINGS[data](n)
     began = time.process_time()
-    model = Grinch(linkage=EditSimilarity(N_TREE), search=search).fit(texts)
+    model = Grinch(linkage=EditSimilarity(n), search=search).fit(texts)
     took = time.process_time() - began
     purity = float(dendrogram_purity(model.tree_, classes))
     return {"calls": float(model.stats_["scores"]), "seconds": took, "purity": purity}
@@ -193,15 +216,17 @@ def tree_by(search: str) -> dict[str, float]:
 def main(names: Sequence[str]) -> None:
     results: dict[str, Any] = json.loads(OUT.read_text("utf-8")) if OUT.exists() else {}
     runs: dict[str, Callable[[], dict[str, float]]] = {
-        f"{kind}, {n}": lambda kind=kind, n=n: found_by(kind, n)  # type: ignore[misc]
-        for kind in KINDS
-        for n in SIZES[kind]
+        f"{kind}, {n}": partial(found_by, kind, n) for kind in KINDS for n in SIZES[kind]
     }
-    runs |= {f"tree, {search}": lambda search=search: tree_by(search) for search in ("exact", "auto", "nsw")}  # type: ignore[misc]
+    for data in STRINGS:
+        for n in (EXACT_UP_TO, 20_000):
+            for search in ("exact", "auto", "nsw")[n > EXACT_UP_TO :]:
+                runs[f"tree, {data}, {n}, {search}"] = partial(tree_by, data, n, search)
     for key, run in runs.items():
         if names and not any(key.startswith(name) for name in names):
             continue
-        if key not in results and (key.startswith("vectors") or "GRINCH_DATA" in os.environ):
+        is_made = key.startswith("vectors") or "typos" in key
+        if key not in results and (is_made or "GRINCH_DATA" in os.environ):
             results[key] = run()
             write_figures(OUT, results)
         print(key, results.get(key), flush=True)

@@ -58,10 +58,10 @@ def records_of(values):
 class World:
     """What the module says it does, with sets and dicts."""
 
-    def __init__(self, values, k, links, beam, starts, seed, exact_up_to):
+    def __init__(self, values, k, links, beam, starts, seed, exact_up_to, into):
         self.values, self.k, self.links, self.width = values, k, links, max(k, links, beam)
         self.starts, self.seed, self.exact_up_to = starts, seed, exact_up_to
-        self.near, self.gone = {}, set()
+        self.near, self.gone, self.into = {}, set(), into
 
     def draws(self, limit):
         state, found = limit + self.seed, [limit - 1]
@@ -73,7 +73,7 @@ class World:
     def around(self, x, limit, seen):
         found = [y for y in self.near[x] if self.may(y, limit, seen)]
         into = sorted((y for y in self.near if x in self.near[y] and self.may(y, limit, seen)), reverse=True)
-        return found + [y for y in into if y not in found][: max(0, nsw.MAX_LINKS_IN)]
+        return found + [y for y in into if y not in found][: self.into]
 
     def may(self, y, limit, seen):
         return y is not None and y < limit and y not in self.gone and y not in seen
@@ -129,7 +129,7 @@ class Worlds(RuleBasedStateMachine):
         super().__init__()
         self.values, self.count, self.compactions = [0] * 400, 0, 0
         self.store = records_of(self.values)
-        settings = {"exact_up_to": 5, "links": 3, "beam": 6, "starts": 2, "seed": 11}
+        settings = {"exact_up_to": 5, "links": 3, "beam": 6, "starts": 2, "seed": 11, "into": 4}
         self.search = NswSearch(self.store, 4, **settings)
         self.world = World(self.values, 4, **settings)
 

@@ -29,7 +29,7 @@ LINKS = 16
 BEAM = 40
 STARTS = 32
 # Links into a point beyond this many are not followed at once: copies of one point are all linked to the same few.
-MAX_LINKS_IN = 64
+INTO = 32
 # Points that are gone are taken out when there is more than one for so many others: that takes a look at all links.
 GONE_SHARE = 1000
 # A generator of Lehmer's, by Fishman and Moore.
@@ -65,6 +65,7 @@ class Walk(NamedTuple):
     starts: int
     seed: int
     exact_up_to: int
+    into: int
 
 
 # Looking ------------------------------------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def note_around(arrays: Arrays, graph: Graph, walk: Walk, x: int, limit: int, n:
     for j in range(links):
         n = note(arrays, walk, as_id(graph.near[x, j]), limit, n)
     e = as_id(graph.first[x])
-    stop = n + MAX_LINKS_IN
+    stop = n + walk.into
     while e != NONE and n < stop:
         y = e // links
         n = note(arrays, walk, y, limit, n)
@@ -195,7 +196,7 @@ def link_all(graph: Graph, heirs: Ids) -> None:
 # The search ---------------------------------------------------------------------------------------------------------
 
 
-FIELDS = Fields(exact_up_to=int, beam=int, starts=int, seed=int, entered=int)
+FIELDS = Fields(exact_up_to=int, beam=int, starts=int, seed=int, into=int, entered=int)
 
 
 class NswSearch(VectorSearch):
@@ -217,6 +218,8 @@ class NswSearch(VectorSearch):
         How many points a query starts from.
     seed : int
         What the starts are drawn from, beside the number of points.
+    into : int
+        How many of the links into a point are followed at once.
     """
 
     def __init__(
@@ -228,9 +231,11 @@ class NswSearch(VectorSearch):
         beam: int = BEAM,
         starts: int = STARTS,
         seed: int = 0,
+        into: int = INTO,
     ):
         self.summaries, self.k = summaries, k
         self.exact_up_to, self.beam, self.starts, self.seed = exact_up_to, beam, starts, seed
+        self.into = into
         self._begin(np.empty((0, links), np.int32), np.empty(0, np.int64))
 
     def _begin(self, near: Ids, gone: Slots) -> None:
@@ -255,7 +260,8 @@ class NswSearch(VectorSearch):
         require(n == search.entered <= summaries.capacity and 1 <= links <= MANY, "links are not those of the points")
         require(((near >= NONE) & (near < np.arange(n)[:, None])).all(), "a point was linked to a later one")
         require(((gone >= 0) & (gone < n)).all(), "a point that is gone was never there")
-        require(all(1 <= number <= MANY for number in (search.beam, search.starts)), "nothing is looked at")
+        sizes = search.beam, search.starts, search.into
+        require(all(1 <= size <= MANY for size in sizes), "nothing is looked at")
         require(0 <= search.exact_up_to <= MANY and 0 <= search.seed < PRIME, "nothing is looked at")
         search._begin(near, gone[:0])
         search._gone = gone
@@ -345,10 +351,11 @@ class NswSearch(VectorSearch):
             seen=np.zeros(n_points, np.int64),
             clock=np.zeros(1, np.int64),
             # All that a point has links with, and where it starts.
-            asked=np.empty(max(links + MAX_LINKS_IN + self.starts, self.exact_up_to), np.int32),
+            asked=np.empty(max(links + self.into + self.starts, self.exact_up_to), np.int32),
             best=np.empty(width, np.int32),
             scores=np.empty(width),
             starts=self.starts,
             seed=self.seed,
             exact_up_to=self.exact_up_to,
+            into=self.into,
         )

@@ -89,7 +89,7 @@ function facts(app, page) {
   else if (cluster) row("In cluster", el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) }), "is what the cut makes of it.");
   if (page.size > 1) row("Height", real(page.height), "is how far apart its two sides are.");
   if (page.size > 1 && page.score !== null) row("Score", real(page.score), "is how similar its two sides are, by the linkage.");
-  if (page.persistence) row("Lasts", percent(page.persistence.share), `of the height of the tree it is one cluster: from ${real(page.persistence.from)} to ${real(page.persistence.to)}.`);
+  if (page.persistence?.share >= 0.005) row("Lasts", percent(page.persistence.share), `of the height of the tree it is one cluster: from ${real(page.persistence.from)} to ${real(page.persistence.to)}.`);
   if (page.times) row("Arrived", span(page.times), "is when its points came.");
   return rows.length > 0 && section("Numbers", el("dl", { class: "facts" }, ...rows));
 }
