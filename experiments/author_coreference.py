@@ -142,15 +142,23 @@ def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def verdicts(name: str, found: dict[str, Any]) -> list[str]:
-    """Return remarks on where Grinch is below another method, or more than 0.01 below HAC."""
-    f1 = {method: row["f1"] for method, row in found["methods"].items() if "f1" in row}
-    if "grinch" not in f1:
+    """Return remarks on where Grinch is below another method (0.005 below HAC), and on orders that do it harm."""
+    measured = {method: row for method, row in found["methods"].items() if "f1" in row}
+    if "grinch" not in measured:
         return []
-    return [
-        f"{name}: Grinch at {f1['grinch']:.3f} is below {method} at {value:.3f}."
-        for method, value in f1.items()
-        if method != "grinch" and f1["grinch"] < value - (0.01 if method == "hac" else 0.0)
+    grinch = measured["grinch"]
+    below = [
+        f"{name}: Grinch at {grinch['f1']:.3f} is below {method} at {row['f1']:.3f}."
+        for method, row in measured.items()
+        if method != "grinch" and grinch["f1"] < row["f1"] - (0.005 if method == "hac" else 0.0)
     ]
+    hac = measured.get("hac", {"orders": []})
+    worse = [
+        f"{name}, split {split}: Grinch is at {min(orders):.3f} in its worst order, HAC at {same[0]:.3f}."
+        for split, (orders, same) in enumerate(zip(grinch["orders"], hac["orders"], strict=False))
+        if min(orders) < same[0] - 0.05
+    ]
+    return below + worse
 
 
 def draw(result: Result) -> Any:

@@ -17,7 +17,7 @@ import pytest
 
 from commands import run_command
 from effort import at_night
-from experiments import EXPERIMENTS, ablation, large_scale, run_experiment
+from experiments import EXPERIMENTS, ablation, author_coreference, large_scale, run_experiment
 from experiments.__main__ import main
 from experiments.report import write_report
 from experiments.setting import SCALES, Result, Setting, mean_and_deviation, points_of, read_result
@@ -220,3 +220,16 @@ def test_ctrl_c_ends_grinch_bench_and_the_experiments(is_terminal, tmp_path):
         while True:
             os.killpg(process.pid, 0)
             time.sleep(0.05)
+
+
+def test_remarks_on_coreference_name_the_worst_order():
+    methods = {
+        "grinch": {"f1": 0.75, "orders": [[0.75, 0.75], [0.80, 0.70]]},
+        "hac": {"f1": 0.754, "orders": [[0.79], [0.76]]},
+        "mb-hac-sm": {"f1": 0.76, "orders": [[0.76, 0.76], [0.76, 0.76]]},
+        "online": {"failure": "more than 10 min"},
+    }
+    assert author_coreference.verdicts("names", {"methods": methods}) == [
+        "names: Grinch at 0.750 is below mb-hac-sm at 0.760.",
+        "names, split 1: Grinch is at 0.700 in its worst order, HAC at 0.760.",
+    ]
