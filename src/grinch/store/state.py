@@ -43,7 +43,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch._checks import count_rows
 from grinch.cuts.choice import Choice
-from grinch.cuts.tracking import CUT_BY, DUE_SHARE, FEW, MadeCut, TrackedCut, Tracker
+from grinch.cuts.tracking import CUT_BY, DUE_SHARE, MadeCut, TrackedCut, Tracker
 from grinch.cuts.tracking.follower import Arrays
 from grinch.cuts.tracking.identity import ABOVE, NO_CLUSTER, owners_above
 from grinch.estimators.grinch import Grinch
@@ -53,7 +53,7 @@ MAPPED_BYTES = 2**26
 # Exemplars of a cluster.
 N_EXEMPLARS = 3
 # Of up to this many points an automatic cut takes no longer than a fork, and is made in the commit.
-MAX_AT_ONCE = FEW
+MAX_AT_ONCE = 2048
 
 
 class Placed(NamedTuple):

@@ -3,12 +3,11 @@
 from grinch.cuts.tracking.follower import GrowingTree, WholeCut
 from grinch.cuts.tracking.identity import KINDS, Change
 from grinch.cuts.tracking.made_cut import MadeCut
-from grinch.cuts.tracking.tracker import CUT_BY, DUE_SHARE, FEW, Drift, LiveCut, TrackedCut, Tracker
+from grinch.cuts.tracking.tracker import CUT_BY, DUE_SHARE, Drift, LiveCut, TrackedCut, Tracker
 
 __all__ = [
     "CUT_BY",
     "DUE_SHARE",
-    "FEW",
     "KINDS",
     "Change",
     "Drift",

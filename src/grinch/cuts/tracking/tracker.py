@@ -25,9 +25,8 @@ from grinch.cuts.tracking.made_cut import MadeCut
 from grinch.tree.keys import GAMMA, Keys, leaf_keys
 from grinch.tree.links import NONE, SIZE, Links, left, right, size
 
-# An automatic cut is due when a share of the points of one over this number came, left or moved since it was made: of
-# few points, sooner, for their cut is made in hundredths of a second.
-DUE_SHARE, DUE_SHARE_OF_FEW, FEW = 4, 10, 2048
+# An automatic cut is due when a share of the points of one over this number came, left or moved since it was made.
+DUE_SHARE = 4
 # Or when a smaller share came or left, and the number of its clusters is this many times what it was, or more than as
 # many times less: followed, new points are often clusters of their own.
 SOON_SHARE, MAX_RATIO = 25, 1.25
@@ -58,8 +57,7 @@ class Drift(NamedTuple):
         ratio = self.clusters_now / max(self.clusters, 1)
         is_other = not 1 / MAX_RATIO <= ratio <= MAX_RATIO
         is_soon = is_other and SOON_SHARE * (self.came + self.left + n_changing) >= n_points
-        share = DUE_SHARE_OF_FEW if n_points <= FEW else DUE_SHARE
-        return n_points > 0 and (is_soon or share * (self.changed + n_changing) >= n_points)
+        return n_points > 0 and (is_soon or DUE_SHARE * (self.changed + n_changing) >= n_points)
 
 
 class TrackedCut:
