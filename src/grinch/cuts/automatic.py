@@ -130,7 +130,8 @@ def cut_auto(
     A cluster *persists* over a range of resolutions of the modularity of the graph of neighbours. It is *whole* over
     the heights between its own and that of its parent. It is *isolated* if fewer edges leave it than leave a group of
     its size by chance, and fewer than run between two parts of it. Of all cuts that are best at some resolution and all
-    cuts at some height, the result has the largest product of the three, each a mean over points.
+    cuts at some height, the result has the largest weighted geometric mean of the three, each a mean over points, of
+    which those that are alone in their cluster count less.
 
     Parameters
     ----------

@@ -86,6 +86,7 @@ def formula_score(formula: int, means: Vectors32, moments: Floats, u: int, v: in
         return -(gap + moments[u, SPREAD] + moments[v, SPREAD])
     if formula == CENTROID:
         return -gap
+    # What is left is Ward's.
     n_u, n_v = moments[u, COUNT], moments[v, COUNT]
     return -gap * n_u * n_v / (n_u + n_v)
 

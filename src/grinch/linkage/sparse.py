@@ -46,6 +46,7 @@ def formula_of_product(formula: int, product: float, moments: Floats, u: int, v:
         return -(gap + moments[u, SPREAD] + moments[v, SPREAD])
     if formula == CENTROID:
         return -gap
+    # What is left is Ward's.
     n_u, n_v = moments[u, COUNT], moments[v, COUNT]
     return -gap * n_u * n_v / (n_u + n_v)
 

@@ -45,7 +45,7 @@ def check_search(search: Any) -> None:
 
 
 def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True) -> Search:
-    """Return the search that is meant, on the points there are summaries of.
+    """Return the search of a name, or by the points there are summaries of for ``"auto"``.
 
     ``at_once``: records may be looked up several at a time, for nothing else is asked of the search meanwhile.
     """

@@ -3,7 +3,7 @@
 A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
 swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
 linkage does not object. Last, the tree is joined again by neighbours, where it and the one before the pass agree with
-them (:mod:`grinch.refine.agreement`). A pass that does not lower the cost of the tree is undone.
+them (:mod:`grinch.refine.agreement`). A pass that raises the cost of the tree is undone.
 
 Neighbours alone can be wrong. A group of near-duplicates has too few members to fill their lists of neighbours, so they
 name points of other groups, and swaps would lead them into these. The linkage knows that they are far away.
