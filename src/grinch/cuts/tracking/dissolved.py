@@ -103,6 +103,8 @@ class Dissolved:
         """
         is_open = shared < sizes
         some = is_open[clusters]
+        if not some.any():
+            return np.empty(0, np.intp), np.empty(0, np.int64)
         slots, numbers = leaves_of(links, ends[some])
         order = np.argsort(oldest[slots])
         positions, numbers = oldest[slots][order], clusters[some][numbers[order]]

@@ -457,7 +457,7 @@ class Tracker:
 
     def still_new(self, tree: GrowingTree | None, made: Mapping[str, MadeCut]) -> dict[str, MadeCut]:
         """Return the cuts of those that are there, were not made since, and of a tree with half of the points now."""
-        if tree is None:
+        if tree is None or not made:  # at every commit: not a look at all points for nothing
             return {}
         since = self._follower.arrays["changed_at"][tree.slots()]
         return {
