@@ -67,7 +67,7 @@ def speed_notes() -> str:
         f" grinch takes {grinch['memory'] / 1e6:.0f} MB besides the points, and 1,000 points are inserted in"
         f" {changes['insert']:.2f} s and removed in {changes['remove']:.2f} s. The first fit compiles for some"
         f" {results['start_up']['cold_compile_s']:.0f} s, once."
-        + " PERCH and SCC were measured later, on a busy machine: their seconds are too high."
+        + " PERCH and SCC were timed later, on a busy machine: their times are overstated."
         * ("perch" in results.get("measured_later", ()))
         + "\n"
     )
