@@ -117,18 +117,28 @@ def patents_releases() -> str:
     return table(["release", "mentions", *of_pairs, *of_mentions], cells)
 
 
+def patents_wins() -> str:
+    releases = read("patents.json")["all"]["releases"].values()
+    above = [sum(row["grinch"][f1] > row["official"][f1] for row in releases) for f1 in ("f1", "bcubed f1")]
+    return (
+        f"On the same mentions, Grinch's F1 is above that of {above[0]} of {len(releases)} releases by pairs, and of"
+        f" {above[1]} by B-cubed.\n"
+    )
+
+
 def patents_methods() -> str:
-    part = read("patents.json")["small"]
+    results = read("patents.json")
+    part, seconds = results["small"], results["seconds"]
     last = max(part["releases"])
     cells = [
-        [title, _three(row), _three(row, "bcubed ")]
-        for title, row in (
-            ("Grinch", part["methods"]["grinch"]),
-            ("HAC", part["methods"]["hac"]),
-            (f"release of {_date(last)}", part["releases"][last]["official"]),
+        [title, _three(row), _three(row, "bcubed "), f"{seconds[name]:.0f}" if name in seconds else "–"]
+        for title, name, row in (
+            ("Grinch", "grinch", part["methods"]["grinch"]),
+            ("HAC", "hac", part["methods"]["hac"]),
+            (f"release of {_date(last)}", "", part["releases"][last]["official"]),
         )
     ]
-    return table(["", "pairs", "B-cubed"], cells)
+    return table(["", "pairs", "B-cubed", "CPU seconds"], cells)
 
 
 def patents_notes() -> str:
@@ -147,6 +157,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "patents-methods": patents_methods,
     "patents-notes": patents_notes,
     "patents-releases": patents_releases,
+    "patents-wins": patents_wins,
     "perch-authors": perch_authors,
     "perch-online": perch_online,
     "perch-time": perch_time,
