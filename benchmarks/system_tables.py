@@ -1,8 +1,8 @@
-"""The tables of the other systems, and of the paper's modes beside Rotate; fill.py puts them into the pages."""
+"""The tables of the other systems, of patents, and of the paper's modes; fill.py puts them into the pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tables import share, table
 from written import read
@@ -94,8 +94,71 @@ def scc_binary() -> str:
     return f"The purity of the binary tree is higher, on these sets by at most {most}.\n"
 
 
+# From patents.json --------------------------------------------------------------------------------------------------
+
+SCORES = ("precision", "recall", "f1")
+
+
+def _three(row: Mapping[str, float], of: str = "") -> str:
+    return " / ".join(share(row[of + name]) for name in SCORES)
+
+
+def _date(release: str) -> str:
+    return f"{release[:4]}-{release[4:6]}-{release[6:]}"
+
+
+def patents_releases() -> str:
+    cells = []
+    for release, row in read("patents.json")["all"]["releases"].items():
+        official, ours = row["official"], row["grinch"]
+        systems = [_three(official), _three(ours), _three(official, "bcubed "), _three(ours, "bcubed ")]
+        cells.append([_date(release), f"{official['mentions']:,}", *systems])
+    of_pairs, of_mentions = ([f"{name}, {kind}" for name in ("release", "Grinch")] for kind in ("pairs", "B-cubed"))
+    return table(["release", "mentions", *of_pairs, *of_mentions], cells)
+
+
+def patents_wins() -> str:
+    releases = read("patents.json")["all"]["releases"].values()
+    above = [sum(row["grinch"][f1] > row["official"][f1] for row in releases) for f1 in ("f1", "bcubed f1")]
+    return (
+        f"On the same mentions, Grinch's F1 is above that of {above[0]} of {len(releases)} releases by pairs, and of"
+        f" {above[1]} by B-cubed.\n"
+    )
+
+
+def patents_methods() -> str:
+    results = read("patents.json")
+    part, seconds = results["small"], results["seconds"]
+    last = max(part["releases"])
+    cells = [
+        [title, _three(row), _three(row, "bcubed "), f"{seconds[name]:.0f}" if name in seconds else "–"]
+        for title, name, row in (
+            ("Grinch", "grinch", part["methods"]["grinch"]),
+            ("HAC", "hac", part["methods"]["hac"]),
+            (f"release of {_date(last)}", "", part["releases"][last]["official"]),
+            *((title, "", row) for title, row in results["baselines"].items()),
+        )
+    ]
+    return table(["", "pairs", "B-cubed", "CPU seconds"], cells)
+
+
+def patents_notes() -> str:
+    results = read("patents.json")
+    everything, small = results["all"], results["small"]
+    return (
+        f"Learned from {results['training']['inventors']} inventors, tested on {everything['inventors']} others:"
+        f" {everything['methods']['grinch']['mentions']:,} mentions of theirs\namong {everything['all mentions']:,} in"
+        f" {everything['blocks']} blocks; {small['blocks']} of these, with {small['all mentions']:,} mentions, have at"
+        " most 3,000.\n"
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "paper-modes": paper_modes,
+    "patents-methods": patents_methods,
+    "patents-notes": patents_notes,
+    "patents-releases": patents_releases,
+    "patents-wins": patents_wins,
     "perch-authors": perch_authors,
     "perch-online": perch_online,
     "perch-time": perch_time,
