@@ -27,6 +27,8 @@ def attributes_of(thing, path=""):
 def refitted(model, points, folder, **given):
     """Fit a model, and open it again; a new attribute of a class has to be in its state, or made again from it."""
     twin = reopened(model.fit(points), folder, **given)
+    # Trees are made when they are asked for.
+    assert twin.tree_.n_leaves == model.tree_.n_leaves
     assert attributes_of(twin.current_fit()) == attributes_of(model.current_fit())
     return twin
 

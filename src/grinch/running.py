@@ -329,12 +329,13 @@ def _wait_for_some(client: Any, futures: Iterable[Any]) -> set[Any]:
 
 def _outcome(future: Any) -> Done | Failed | None:
     """Return the outcome of a task; None if the worker that has the answer is gone."""
+    from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
     try:
         outcome: Done | Failed = future.result(SECONDS_BETWEEN_CHECKS)
         return outcome
-    except TimeoutError:
+    except (TimeoutError, CommClosedError):
         return None
     except KilledWorker as error:
         return Failed(

@@ -91,10 +91,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.partial_fit(given)
         payloads = [{"n": i} for i in ids] if payload else [None] * n
         names = self.names(ids) if self.kind else None
-        self.done(self.store.insert(given, ids=names, payload=payloads if payload else None))
+        version = self.store.insert(given, ids=names, payload=payloads if payload else None)
+        self.done(version)
         self.rows |= dict(zip(ids, X, strict=True))
         self.payloads |= dict(zip(ids, payloads, strict=True))
-        self.arrived |= dict.fromkeys(ids, self.version)
+        self.arrived |= dict.fromkeys(ids, version)
         self.given += n
 
     @precondition(lambda self: self.rows and self.kind)
