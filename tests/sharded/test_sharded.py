@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
+import threading
+from itertools import count
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import grinch
 import shard_runs
-from effort import at_night, trials
+from effort import at_night
 from grinch import Grinch
+from grinch.core.engine import Engine
 from grinch.datasets import gaussian_mixture, paper_synthetic
 from grinch.errors import SettingsWarning, ShardError
 from grinch.metrics import dendrogram_purity
@@ -175,19 +177,24 @@ def test_every_kind_of_input_gives_the_same_tree(cluster, of_an_array, tmp_path,
     assert newick(ShardedGrinch(3, cluster.client, sample_size=200, columns=columns).fit(given)) == expected
 
 
-def test_threads_of_one_worker_route_points_as_one_thread_does(cluster, of_an_array):
+def test_each_thread_of_a_worker_looks_up_in_an_engine_of_its_own(cluster, of_an_array, monkeypatch):
     X, expected = of_an_array
     distributed = pytest.importorskip("distributed")
     pieces = pytest.importorskip("dask.array").from_array(X, chunks=(20, X.shape[1]))
-    options = {"threads_per_worker": 4, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with distributed.LocalCluster(n_workers=1, **options) as local, distributed.Client(local) as client:
-            for _ in range(trials(3, 20)):
-                assert newick(ShardedGrinch(3, client, sample_size=200).fit(pieces)) == expected
-    finally:
-        sys.setswitchinterval(before)
+    looking_up, users, two, is_first = Engine.look_up, [], threading.Barrier(2, timeout=60), count()
+
+    def noted(engine, *args, **kwargs):
+        users.append((engine, threading.get_ident()))
+        if next(is_first) < 2:
+            two.wait()  # so that there are two threads
+        return looking_up(engine, *args, **kwargs)
+
+    monkeypatch.setattr(Engine, "look_up", noted)
+    options = {"threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers=1, **options) as local, distributed.Client(local) as client:
+        assert newick(ShardedGrinch(3, client, sample_size=200).fit(pieces)) == expected
+    assert len({thread for _, thread in users}) > 1
+    assert len({(id(engine), thread) for engine, thread in users}) == len({id(engine) for engine, _ in users})
 
 
 def same_tree(one, other):
