@@ -66,11 +66,11 @@ class StoreMachine(RuleBasedStateMachine):
         X[np.abs(X) < 1.5] = 0
         return X, scipy.sparse.csr_array(X)
 
-    def done(self, version):
-        """Whatever the store has done made the next version."""
+    def done(self, version, made=None):
+        """Whatever the store has done made the next version, with these cuts, or those that are due."""
         self.version += 1
         assert version == self.version
-        self.changes += self.tracking.commit(version, None, is_at_once)
+        self.changes += self.tracking.commit(version, made, is_at_once)
         self.take_cut()
 
     def take_cut(self):
@@ -147,7 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def compact(self):
         self.model.close_gaps()
-        self.done(self.store.compact())
+        self.done(self.store.compact(), {})
 
     @rule(how=st.sampled_from(["close", "die", "snapshot"]))
     def reopen(self, how):
